@@ -1,0 +1,1 @@
+"""A judge = program + trace + language model + strict reading of the reply."""

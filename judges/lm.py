@@ -1,0 +1,79 @@
+"""The one way to a language model: a request goes in, a reply comes out. Clients and the ledger implement `LM`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from labeled_traces.trace import text_hash
+
+
+class JudgeError(ValueError):
+    """A bad program, prompt or setting of a judge: raised before any call. Says what would be accepted."""
+
+
+class LMError(RuntimeError):
+    """A call that gave no reply. `kind` is one of `timeout`, `provider_error`, `too_long`."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class BudgetExhausted(RuntimeError):
+    """The next call would pass the cap; it was not sent. Everything so far is saved."""
+
+
+@dataclass(frozen=True)
+class Message:
+    role: str
+    content: str
+
+
+@dataclass(frozen=True)
+class LMRequest:
+    """Everything that is sent, and the repeat index. Two requests with equal fields are one call.
+
+    `schema` is a JSON Schema for the reply, sent where the endpoint takes one. `endpoint` is a base URL, or ""
+    for the provider's own. `repeat` separates repeats of one prompt; where `seed` is set it is sent as well.
+    """
+
+    model: str
+    messages: tuple[Message, ...]
+    temperature: float = 0.0
+    max_tokens: int = 2048
+    schema: Mapping[str, Any] | None = None
+    endpoint: str = ""
+    seed: int | None = None
+    repeat: int = 0
+
+    @property
+    def key(self) -> str:
+        """sha256 (hex) of all fields: the ledger's key."""
+        return text_hash(json.dumps(asdict(self), sort_keys=True, ensure_ascii=True))
+
+
+@dataclass(frozen=True)
+class LMReply:
+    """`cost` is in dollars, None where no price is known: unknown is not zero. Tokens are the provider's count."""
+
+    text: str
+    finish_reason: str = "stop"
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    cost: float | None = None
+    replayed: bool = False
+
+
+class LM(Protocol):
+    async def complete(self, request: LMRequest) -> LMReply:
+        """One reply.
+
+        Raises:
+            LMError: no reply could be had (after the client's own retries).
+            BudgetExhausted: the call was not sent.
+        """
+        ...

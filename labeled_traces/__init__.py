@@ -1,0 +1,1 @@
+"""What happened, and what people said about it. No language model here."""

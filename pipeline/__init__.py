@@ -1,0 +1,1 @@
+"""Improve a judge, prove it, ship it, keep it."""
