@@ -1,0 +1,237 @@
+"""One experiment in one YAML file. Unknown keys are refused; every default is stated here and nowhere else."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from labeled_traces.label import DIMENSIONS
+
+
+class PipelineError(ValueError):
+    """A bad experiment, run folder or command line: raised before the first call. Says what would be accepted."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SimulatedData(_Section):
+    """`traces` runs of the simulated agent; `fault_scale` multiplies its fault rates.
+
+    `rater`: labelled as by a person, who misses some errors, else with the exact truth. `null`: the labels are shuffled
+    over the traces, so that there is nothing to learn.
+    """
+
+    traces: int = Field(400, ge=10, le=100_000)
+    seed: int = 0
+    fault_scale: float = Field(2.0, gt=0, le=10)
+    rater: bool = True
+    null: bool = False
+
+
+class DataConfig(_Section):
+    """`path`: a file that `gpa-judges import` wrote; or `simulated`."""
+
+    path: Path | None = None
+    simulated: SimulatedData | None = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> DataConfig:
+        if (self.path is None) == (self.simulated is None):
+            raise ValueError("exactly one of `path` and `simulated` is needed")
+        return self
+
+
+class SplitConfig(_Section):
+    """`manifest`: a split that `gpa-judges split` wrote; else one is made from `fractions` (train, val, test)."""
+
+    manifest: Path | None = None
+    fractions: tuple[float, float, float] = (0.35, 0.25, 0.4)
+    seed: int | None = None
+
+
+class JudgesConfig(_Section):
+    """Which judges, from where (`programs`: a folder; else the seeds as shipped), and which model reads.
+
+    The other fields override the knobs of every program; None leaves a knob as it stands.
+    """
+
+    model: str | None = None
+    endpoint: str | None = None
+    dimensions: tuple[str, ...] = tuple(DIMENSIONS)
+    programs: Path | None = None
+    holistic: bool = True
+    temperature: float | None = None
+    max_tokens: int | None = None
+    trace_tokens: int | None = None
+
+    @field_validator("dimensions")
+    @classmethod
+    def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if name not in DIMENSIONS:
+                hint = _did_you_mean(name, DIMENSIONS)
+                raise ValueError(f"{name!r} is unknown{hint}: accepted are {', '.join(DIMENSIONS)}")
+        if not names or len(set(names)) != len(names):
+            raise ValueError("needs at least one dimension, each once")
+        return names
+
+    @property
+    def knobs(self) -> dict[str, Any]:
+        """The knobs that this section sets."""
+        names = ("model", "endpoint", "temperature", "max_tokens", "trace_tokens")
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
+
+class MatcherConfig(_Section):
+    kind: Literal["span", "text"] = "span"
+    threshold: float | None = Field(None, ge=0, le=1)
+
+
+class EvaluateConfig(_Section):
+    """How the judges are measured on the development split while searching."""
+
+    repeats: int = Field(1, ge=1, le=100)
+    concurrency: int = Field(8, ge=1, le=1000)
+
+
+class SearchConfig(_Section):
+    """The optimizer of each dimension's program. `max_calls` bounds one dimension's search, in judge calls."""
+
+    optimizer: Literal["gepa", "seed"] = "gepa"
+    reflection_model: str | None = None
+    max_calls: int = Field(1500, ge=1)
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+class RuleConfig(_Section):
+    """The decision rule, searched by replay over `repeats` fresh readings of the development split."""
+
+    enabled: bool = True
+    repeats: int = Field(2, ge=1, le=100)
+
+
+class ValidationConfig(_Section):
+    """The gates on the testset."""
+
+    repeats: int = Field(5, ge=1, le=100)
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+class BudgetConfig(_Section):
+    """Caps on what the whole run may spend; None: no cap. Spending never passes a cap."""
+
+    calls: int | None = Field(None, ge=1)
+    tokens: int | None = Field(None, ge=1)
+    dollars: float | None = Field(None, gt=0)
+
+
+class Price(_Section):
+    """Dollars per million tokens."""
+
+    input: float = Field(ge=0)
+    output: float = Field(ge=0)
+
+
+class TrackingConfig(_Section):
+    """Where MLflow keeps the run; `uri` None: a SQLite file `mlflow.db` in the output folder."""
+
+    enabled: bool = True
+    uri: str | None = None
+    experiment: str = "gpa-judges"
+
+
+class ExperimentConfig(_Section):
+    """One experiment. Relative paths in a file are relative to that file."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
+    seed: int = Field(0, ge=0)
+    output: Path = Path("runs")
+    data: DataConfig
+    split: SplitConfig = SplitConfig()
+    judges: JudgesConfig = JudgesConfig()
+    matcher: MatcherConfig = MatcherConfig()
+    evaluate: EvaluateConfig = EvaluateConfig()
+    search: SearchConfig = SearchConfig()
+    rule: RuleConfig = RuleConfig()
+    validation: ValidationConfig = ValidationConfig()
+    budget: BudgetConfig = BudgetConfig()
+    prices: dict[str, Price] = Field(default_factory=dict)
+    tracking: TrackingConfig = TrackingConfig()
+
+
+def load_config(path: Path) -> ExperimentConfig:
+    """Reads an experiment file.
+
+    Raises:
+        PipelineError: no such file, not YAML, an unknown key or a value that is not accepted; names file and key path.
+    """
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise PipelineError(f"{path} cannot be read as an experiment: {error}") from error
+    return parse_config(values, str(path), path.parent)
+
+
+def parse_config(values: Any, where: str, folder: Path) -> ExperimentConfig:
+    """An experiment from plain values; `folder` is what relative paths are relative to.
+
+    Raises:
+        PipelineError: as `load_config`.
+    """
+    if not isinstance(values, dict):
+        raise PipelineError(f"{where}: accepted is a mapping with the keys {', '.join(ExperimentConfig.model_fields)}")
+    try:
+        config = ExperimentConfig.model_validate(values)
+    except ValidationError as error:
+        raise PipelineError("\n".join(_explain(where, row) for row in error.errors())) from error
+    return _absolute(config, folder)
+
+
+def _explain(where: str, row: Any) -> str:
+    path = ".".join(str(part) for part in row["loc"])
+    if row["type"] == "extra_forbidden":
+        *parents, key = row["loc"]
+        accepted = _fields(parents)
+        return f"{where}: unknown key `{path}`{_did_you_mean(str(key), accepted)}: accepted are {', '.join(accepted)}"
+    if row["type"] == "missing":
+        return f"{where}: the key `{path}` is missing"
+    message = row["msg"].removeprefix("Value error, ")
+    given = row["input"]
+    shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool | None) else ""
+    return f"{where}: `{path}`: {message}{shown}"
+
+
+def _fields(path: Sequence[str | int]) -> list[str]:
+    """The keys of the section at this path."""
+    model: Any = ExperimentConfig
+    for key in path:
+        field = model.model_fields[key].annotation if key in model.model_fields else None
+        sections = [kind for kind in (field, *get_args(field)) if isinstance(kind, type) and issubclass(kind, _Section)]
+        model = sections[0] if sections else model
+    return list(model.model_fields)
+
+
+def _did_you_mean(name: str, accepted: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, accepted, n=1, cutoff=0.6)
+    return f" (did you mean `{close[0]}`?)" if close else ""
+
+
+def _absolute(config: ExperimentConfig, folder: Path) -> ExperimentConfig:
+    def at(path: Path | None) -> Path | None:
+        return None if path is None else (folder / path.expanduser()).absolute()
+
+    return config.model_copy(
+        update={
+            "output": at(config.output),
+            "data": config.data.model_copy(update={"path": at(config.data.path)}),
+            "split": config.split.model_copy(update={"manifest": at(config.split.manifest)}),
+            "judges": config.judges.model_copy(update={"programs": at(config.judges.programs)}),
+        }
+    )

@@ -1,0 +1,236 @@
+"""Judges x traces x repeats -> judgments. The only place with concurrency."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import threading
+from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from judges.judge import judge
+
+from judges.judgment import Finding, Judgment, Outcome
+from judges.lm import LM, BudgetExhausted, LMError
+from judges.program import JudgeProgram, JudgeSuite
+from labeled_traces.dataset import LabeledTrace
+from labeled_traces.label import Impact
+
+T = TypeVar("T")
+_GIVE_UP_AFTER = 8
+"""So many failed calls, and not one reply: the endpoint is taken for dead."""
+_FAILED = (Outcome.PROVIDER_ERROR, Outcome.TIMEOUT)
+
+
+@dataclass(frozen=True)
+class EvaluateSettings:
+    """`repeats` readings of every trace by every judge, numbered from `first_repeat` (other numbers are fresh calls).
+
+    `concurrency` bounds the judgments in flight; 1 keeps one trace's judges strictly back to back, which is best for
+    a local server with one slot. `progress` names a progress bar on stderr, shown on a terminal only.
+    """
+
+    repeats: int = 1
+    first_repeat: int = 0
+    concurrency: int = 8
+    seed: int = 0
+    progress: str | None = None
+
+
+class EvaluationStopped(BudgetExhausted):
+    """The budget ended the evaluation. `judgments` holds all rows; what was prevented has the outcome `not_run`."""
+
+    def __init__(self, message: str, judgments: Sequence[Judgment]) -> None:
+        super().__init__(message)
+        self.judgments = list(judgments)
+
+
+def evaluate(
+    suite: JudgeSuite, rows: Iterable[LabeledTrace], lm: LM, settings: EvaluateSettings | None = None
+) -> list[Judgment]:
+    """`evaluate_async` for callers without an event loop; inside a running loop it works in a thread of its own."""
+    work = evaluate_async(suite, rows, lm, settings)
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    return _in_thread(work)
+
+
+async def evaluate_async(
+    suite: JudgeSuite, rows: Iterable[LabeledTrace], lm: LM, settings: EvaluateSettings | None = None
+) -> list[Judgment]:
+    """One judgment per trace, judge and repeat, in the order: traces as given, judges as in the suite, repeats.
+
+    Traces run concurrently. Within a trace the first repeat goes through the judges one after the other, since they
+    share a prompt prefix that the first call warms; the other repeats follow together. A failed call is a judgment
+    with an outcome; a programming error is not caught.
+
+    Raises:
+        EvaluationStopped: the budget ended; it carries all judgments.
+        LMError: the first calls all failed and none succeeded.
+    """
+    run = _Run(suite, lm, settings or EvaluateSettings())
+    return await run.all([*rows])
+
+
+def check_replies(judgments: Sequence[Judgment]) -> None:
+    """For results that are worth nothing without a single reply.
+
+    Raises:
+        LMError: every call failed.
+    """
+    if judgments and all(judgment.outcome in _FAILED for judgment in judgments):
+        raise _no_reply(len(judgments), judgments[-1])
+
+
+def save_judgments(path: Path, judgments: Iterable[Judgment]) -> None:
+    """JSON Lines, one judgment a line, written whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    with part.open("w", encoding="utf-8", newline="\n") as file:
+        for judgment in judgments:
+            file.write(json.dumps(asdict(judgment), ensure_ascii=True) + "\n")
+    os.replace(part, path)
+
+
+def load_judgments(path: Path) -> list[Judgment]:
+    """Reads what `save_judgments` wrote.
+
+    Raises:
+        ValueError: a line that is no judgment; the message names file and line.
+    """
+    judgments = []
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                judgments.append(_judgment(json.loads(line)))
+            except (ValueError, TypeError, KeyError) as error:
+                raise ValueError(f"{path}, line {number}: accepted is a saved judgment: {error}") from error
+    return judgments
+
+
+def _judgment(row: dict[str, Any]) -> Judgment:
+    findings = (
+        Finding(**{**finding, "span_ids": tuple(finding["span_ids"]), "severity": Impact(finding["severity"])})
+        for finding in row["findings"]
+    )
+    changed = {"outcome": Outcome(row["outcome"]), "findings": tuple(findings), "warnings": tuple(row["warnings"])}
+    return Judgment(**{**row, **changed})
+
+
+@dataclass
+class _Run:
+    """One evaluation in progress."""
+
+    suite: JudgeSuite
+    lm: LM
+    settings: EvaluateSettings
+    stopped: BudgetExhausted | None = None
+    failures: int = 0
+    replies: int = 0
+    done: dict[tuple[int, str, int], Judgment] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.calls = asyncio.Semaphore(max(1, self.settings.concurrency))
+        self.traces = asyncio.Semaphore(max(1, self.settings.concurrency))
+        self.bar: Any = None
+
+    async def all(self, rows: Sequence[LabeledTrace]) -> list[Judgment]:
+        total = len(rows) * len(self.suite.programs) * self.settings.repeats
+        with _bar(self.settings.progress, total) as self.bar:
+            await _gather([self.trace(i, row) for i, row in enumerate(rows)])
+        judgments = [
+            self.done.get((i, name, repeat)) or _not_run(row, program, repeat)
+            for i, row in enumerate(rows)
+            for name, program in self.suite.programs.items()
+            for repeat in self.repeats
+        ]
+        if self.stopped is not None:
+            missing = total - len(self.done)
+            raise EvaluationStopped(f"{self.stopped} ({missing} of {total} judgments were not made)", judgments)
+        return judgments
+
+    @property
+    def repeats(self) -> range:
+        return range(self.settings.first_repeat, self.settings.first_repeat + self.settings.repeats)
+
+    async def trace(self, index: int, row: LabeledTrace) -> None:
+        async with self.traces:
+            programs = self.suite.programs.values()
+            for program in programs:
+                await self.one(index, row, program, self.repeats[0])
+            later = [(program, repeat) for repeat in self.repeats[1:] for program in programs]
+            await _gather([self.one(index, row, program, repeat) for program, repeat in later])
+
+    async def one(self, index: int, row: LabeledTrace, program: JudgeProgram, repeat: int) -> None:
+        async with self.calls:
+            if self.stopped is not None:
+                return
+            try:
+                judgment = await judge(program, row.trace, self.lm, repeat, seed=self.settings.seed)
+            except BudgetExhausted as stop:
+                self.stopped = stop
+                return
+        self.done[index, program.dimension, repeat] = judgment
+        self.bar.update()
+        self.check_endpoint(judgment)
+
+    def check_endpoint(self, judgment: Judgment) -> None:
+        """A dead endpoint shall cost a few failed calls, not one for each judgment."""
+        if judgment.outcome not in _FAILED:
+            self.replies += 1
+            return
+        self.failures += 1
+        if self.replies == 0 and self.failures >= max(_GIVE_UP_AFTER, self.settings.concurrency):
+            raise _no_reply(self.failures, judgment)
+
+
+def _no_reply(failures: int, last: Judgment) -> LMError:
+    return LMError(str(last.outcome), f"{failures} calls failed and none succeeded; the last one: {last.detail}")
+
+
+def _not_run(row: LabeledTrace, program: JudgeProgram, repeat: int) -> Judgment:
+    detail = "the budget was used up before this call"
+    return Judgment(row.trace_id, program.dimension, program.hash, repeat, Outcome.NOT_RUN, detail=detail)
+
+
+def _bar(name: str | None, total: int) -> Any:
+    from tqdm import tqdm
+
+    # disable=None: tqdm's own "only on a terminal".
+    return tqdm(total=total, desc=name, unit="judgment", disable=True if name is None else None, file=sys.stderr)
+
+
+async def _gather(work: Sequence[Coroutine[Any, Any, None]]) -> None:
+    """All of them; the first error cancels the others and is raised as it is (a TaskGroup would wrap it)."""
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in work]
+    try:
+        await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+
+
+def _in_thread(work: Coroutine[Any, Any, T]) -> T:
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def target() -> None:
+        try:
+            results.append(asyncio.run(work))
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=target, name="evaluate")
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
