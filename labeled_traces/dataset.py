@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import json
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
 
-from labeled_traces.label import ErrorLabel, ScoreLabel
-from labeled_traces.trace import JSON, Trace
+from labeled_traces.files import parse_json, read_lines, write_lines
+from labeled_traces.label import ErrorLabel, Impact, ScoreLabel
+from labeled_traces.trace import JSON, Span, SpanKind, Trace, TraceError, text_hash
+
+CLEAN = ("checked", "presumed")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -16,6 +25,9 @@ class LabeledTrace:
     `group` holds the traces of one task together in a split. `clean`: what no errors mean, `checked` (people looked) or
     `presumed` (it reached its goal, nobody looked). `reference` is the answer, never shown to a judge unless the
     user allows it. All raters' labels are kept.
+
+    Raises:
+        TraceError: another value of `clean`, or an error label at a span that the trace does not have.
     """
 
     trace: Trace
@@ -26,9 +38,248 @@ class LabeledTrace:
     reference: str | None = None
     metadata: Mapping[str, JSON] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if self.clean not in CLEAN:
+            raise TraceError(f"trace {self.trace_id!r}: clean is {self.clean!r}: accepted are {' and '.join(CLEAN)}")
+        for error in self.errors:
+            if error.span_id is not None and error.span_id not in self.trace.by_id:
+                raise TraceError(f"trace {self.trace_id!r}: an error label names the unknown span {error.span_id!r}")
+
     @property
     def trace_id(self) -> str:
         return self.trace.trace_id
 
     def errors_of(self, dimension: str) -> tuple[ErrorLabel, ...]:
         return tuple(error for error in self.errors if dimension in error.dimensions)
+
+    @cached_property
+    def hash(self) -> str:
+        """sha256 (hex) of everything: trace, labels, group, reference and metadata."""
+        return text_hash(json.dumps(to_json(self), sort_keys=True))
+
+
+class Dataset:
+    """Labelled traces by trace id, in the order in which they came. Ids lose their outer white space.
+
+    A row that comes twice is kept once and warned about.
+
+    Raises:
+        TraceError: one id with two different rows; the message names both places.
+    """
+
+    def __init__(self, rows: Iterable[LabeledTrace]) -> None:
+        self._rows = _by_id(((f"row {number}", row) for number, row in enumerate(rows, 1)), _warn)
+
+    @classmethod
+    def from_places(cls, rows: Iterable[tuple[str, LabeledTrace]], warn: Callable[[str], None]) -> Dataset:
+        """As the constructor, for (place, row) pairs: places are named in errors and in what `warn` receives."""
+        dataset = cls(())
+        dataset._rows = _by_id(rows, warn)
+        return dataset
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(self._rows)
+
+    def __getitem__(self, trace_id: str) -> LabeledTrace:
+        return self._rows[trace_id.strip()]
+
+    def __contains__(self, trace_id: object) -> bool:
+        return isinstance(trace_id, str) and trace_id.strip() in self._rows
+
+    def __iter__(self) -> Iterator[LabeledTrace]:
+        return iter(self._rows.values())
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def subset(self, ids: Iterable[str]) -> Dataset:
+        """The rows of these ids, in the order of `ids`.
+
+        Raises:
+            TraceError: an id that is not there.
+        """
+        wanted = list(ids)
+        missing = [trace_id for trace_id in wanted if trace_id not in self]
+        if missing:
+            raise TraceError(f"{len(missing)} traces are not in this dataset, the first is {missing[0]!r}")
+        return Dataset(self[trace_id] for trace_id in wanted)
+
+    @property
+    def hash(self) -> str:
+        """sha256 (hex) over every id and row, whatever their order."""
+        return text_hash(json.dumps(sorted([trace_id, row.hash] for trace_id, row in self._rows.items())))
+
+    def save(self, path: Path) -> None:
+        """Writes one row a line; the file appears as a whole or not at all.
+
+        Raises:
+            TraceError: a value that JSON does not have (NaN, a set ...).
+        """
+        write_lines(Path(path), (_line(row) for row in self))
+
+    @classmethod
+    def load(cls, path: Path) -> Dataset:
+        """Reads what `save` wrote.
+
+        Raises:
+            TraceError: not such a file, or a file without rows.
+        """
+        rows = ((f"{path}, line {number}", row) for number, row in _numbered_rows(Path(path)))
+        dataset = cls.from_places(rows, _warn)
+        if not dataset:
+            raise TraceError(f"{path}: holds no labelled trace")
+        return dataset
+
+
+def read_rows(path: Path) -> Iterator[LabeledTrace]:
+    """The rows of a file that `Dataset.save` wrote, one in memory at a time; repeated ids are not looked for.
+
+    Raises:
+        TraceError: a line that is not a labelled trace.
+    """
+    return (row for _, row in _numbered_rows(Path(path)))
+
+
+def to_json(row: LabeledTrace) -> dict[str, JSON]:
+    """One JSON object; fields that hold their default are left out of spans and labels."""
+    return {
+        "trace": {
+            "trace_id": row.trace_id,
+            "spans": [_filled(span, kind=str(span.kind)) for span in row.trace.spans],
+            "metadata": dict(row.trace.metadata),
+        },
+        "errors": [_filled(error, dimensions=list(error.dimensions), impact=str(error.impact)) for error in row.errors],
+        "scores": [_filled(score) for score in row.scores],
+        "group": row.group,
+        "clean": row.clean,
+        "reference": row.reference,
+        "metadata": dict(row.metadata),
+    }
+
+
+def from_json(record: JSON, where: str) -> LabeledTrace:
+    """The inverse of `to_json`.
+
+    Raises:
+        TraceError: names `where` and the field that is missing or has the wrong type.
+    """
+    trace = _get(record, "trace", dict, where)
+    spans = _get(trace, "spans", list, f"{where}, trace")
+    errors = _get(record, "errors", list, where, [])
+    scores = _get(record, "scores", list, where, [])
+    reference = record.get("reference")
+    if not isinstance(reference, str | None):
+        raise TraceError(f"{where}, reference: is {type(reference).__name__}: accepted are text and null")
+    try:
+        return LabeledTrace(
+            trace=Trace(
+                trace_id=_get(trace, "trace_id", str, f"{where}, trace"),
+                spans=tuple(_span(span, f"{where}, spans[{i}]") for i, span in enumerate(spans)),
+                metadata=_get(trace, "metadata", dict, f"{where}, trace", {}),
+            ),
+            errors=tuple(_error(error, f"{where}, errors[{i}]") for i, error in enumerate(errors)),
+            scores=tuple(_score(score, f"{where}, scores[{i}]") for i, score in enumerate(scores)),
+            group=_get(record, "group", str, where, ""),
+            clean=_get(record, "clean", str, where, "checked"),
+            reference=reference,
+            metadata=_get(record, "metadata", dict, where, {}),
+        )
+    except TraceError as error:
+        raise error if str(error).startswith(where) else TraceError(f"{where}: {error}") from None
+
+
+def _by_id(rows: Iterable[tuple[str, LabeledTrace]], warn: Callable[[str], None]) -> dict[str, LabeledTrace]:
+    found: dict[str, tuple[str, LabeledTrace]] = {}
+    for place, given in rows:
+        trace_id = given.trace_id.strip()
+        row = given if trace_id == given.trace_id else replace(given, trace=replace(given.trace, trace_id=trace_id))
+        if trace_id not in found:
+            found[trace_id] = (place, row)
+            continue
+        first_place, first = found[trace_id]
+        if first.hash != row.hash:
+            what = "labels" if first.trace == row.trace else "content"
+            raise TraceError(
+                f"trace {trace_id!r} is at {first_place} and, with other {what}, at {place}: ids must differ"
+            )
+        warn(f"trace {trace_id!r} is at {first_place} and, unchanged, at {place}: kept once")
+    return {trace_id: row for trace_id, (_, row) in found.items()}
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, UserWarning, stacklevel=4)
+
+
+def _numbered_rows(path: Path) -> Iterator[tuple[int, LabeledTrace]]:
+    for number, line in read_lines(path):
+        where = f"{path}, line {number}"
+        yield number, from_json(parse_json(line, where), where)
+
+
+def _line(row: LabeledTrace) -> str:
+    try:
+        return json.dumps(to_json(row), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise TraceError(f"trace {row.trace_id!r}: cannot be written as JSON ({error})") from None
+
+
+def _filled(item: Span | ErrorLabel | ScoreLabel, **as_json: JSON) -> dict[str, JSON]:
+    values = {**vars(item), **as_json}
+    return {name: value for name, value in values.items() if value is not None and value not in ("", {}, "UNSET")}
+
+
+def _get(record: JSON, key: str, kind: type[T], where: str, default: T | None = None) -> T:
+    if not isinstance(record, dict):
+        raise TraceError(f"{where}: is {type(record).__name__}: accepted is a JSON object")
+    value = record.get(key, default)
+    if not isinstance(value, kind):
+        given = "missing" if key not in record else type(value).__name__
+        raise TraceError(f"{where}, {key}: is {given}: accepted is {kind.__name__}")
+    return value
+
+
+def _span(record: JSON, where: str) -> Span:
+    kind = _get(record, "kind", str, where, "UNKNOWN")
+    if kind not in SpanKind.__members__:
+        raise TraceError(f"{where}, kind: is {kind!r}: accepted are {', '.join(SpanKind)}")
+    for key, accepted in _OPTIONAL.items():
+        if not isinstance(record.get(key), accepted):
+            raise TraceError(f"{where}, {key}: is {type(record[key]).__name__}: accepted is {accepted}")
+    return Span(
+        span_id=_get(record, "span_id", str, where),
+        parent_id=record.get("parent_id"),
+        name=_get(record, "name", str, where, ""),
+        kind=SpanKind(kind),
+        start=record.get("start"),
+        end=record.get("end"),
+        inputs=record.get("inputs"),
+        outputs=record.get("outputs"),
+        status=_get(record, "status", str, where, "UNSET"),
+        error=record.get("error"),
+        attributes=_get(record, "attributes", dict, where, {}),
+    )
+
+
+_OPTIONAL = {"parent_id": str | None, "start": float | int | None, "end": float | int | None, "error": str | None}
+
+
+def _error(record: JSON, where: str) -> ErrorLabel:
+    span_id = _get(record, "span_id", str, where) if record.get("span_id") is not None else None
+    return ErrorLabel(
+        span_id=span_id,
+        dimensions=tuple(_get(record, "dimensions", list, where)),
+        category=_get(record, "category", str, where, ""),
+        impact=Impact.parse(_get(record, "impact", str, where)),
+        description=_get(record, "description", str, where, ""),
+        evidence=_get(record, "evidence", str, where, ""),
+        rater=_get(record, "rater", str, where, ""),
+    )
+
+
+def _score(record: JSON, where: str) -> ScoreLabel:
+    return ScoreLabel(
+        dimension=_get(record, "dimension", str, where),
+        score=_get(record, "score", int, where),
+        rater=_get(record, "rater", str, where, ""),
+    )

@@ -1,0 +1,75 @@
+"""Runs of words that a prompt shares with labelled traces."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from labeled_traces.dataset import LabeledTrace
+from labeled_traces.trace import JSON
+
+# Scripts without spaces between words: every character counts as a word.
+_WIDE = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
+_WORD = re.compile(f"[{_WIDE}]|[^\\W{_WIDE}]+")
+
+
+@dataclass(frozen=True)
+class Copy:
+    """`run`: words that the text called `name` and the trace have in common, as the trace has them."""
+
+    name: str
+    trace_id: str
+    run: str
+
+
+def copied_runs(
+    texts: Mapping[str, str], rows: Iterable[LabeledTrace], *, words: int = 8, known: Iterable[LabeledTrace] = ()
+) -> Iterator[Copy]:
+    """The first shared run of `words` words for every pair of text and row; case and punctuation do not count.
+
+    Rows count with what happened in them, their labels' texts and their reference. Runs that occur in `known` rows are
+    no copies. Only the prompt texts are indexed, so memory does not grow with the rows.
+    """
+    names: dict[tuple[str, ...], list[str]] = {}
+    for name, text in texts.items():
+        for run in set(_runs(text, words)):
+            names.setdefault(run, []).append(name)
+    for row in known:
+        for run in _row_runs(row, words):
+            names.pop(run, None)
+    for row in rows:
+        reported: set[str] = set()
+        for run in _row_runs(row, words):
+            for name in names.get(run, ()):
+                if name not in reported:
+                    reported.add(name)
+                    yield Copy(name, row.trace_id, " ".join(run))
+
+
+def _row_runs(row: LabeledTrace, words: int) -> Iterator[tuple[str, ...]]:
+    texts: dict[str, None] = {}  # conversations repeat in span after span: each text is read once, in order
+    for span in row.trace.spans:
+        for value in (span.inputs, span.outputs, span.error):
+            texts.update(dict.fromkeys(_strings(value)))
+    for error in row.errors:
+        texts.update(dict.fromkeys((error.description, error.evidence)))
+    texts[row.reference or ""] = None
+    for text in texts:
+        yield from _runs(text, words)
+
+
+def _strings(value: JSON) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _strings(item)
+    elif isinstance(value, Sequence):
+        for item in value:
+            yield from _strings(item)
+
+
+def _runs(text: str, words: int) -> Iterator[tuple[str, ...]]:
+    found = _WORD.findall(text.casefold())
+    return zip(*(found[start:] for start in range(words)), strict=False)

@@ -1,0 +1,269 @@
+"""Grouped, stratified, repeatable splits; the locked testset and the record of its use."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from itertools import combinations
+from pathlib import Path
+
+from labeled_traces.copied_text import copied_runs
+from labeled_traces.dataset import Dataset, LabeledTrace
+from labeled_traces.files import parse_json, read_lines, write_lines
+from labeled_traces.trace import TraceError, text_hash
+
+PARTS = ("trainset", "valset", "testset")
+FRACTIONS = (0.35, 0.25, 0.4)
+_ORDERS_TRIED = 20
+
+
+class LeakageError(TraceError):
+    """Held-out data would reach, or has reached, what it is meant to test."""
+
+
+@dataclass(frozen=True)
+class Development:
+    """All that a tuner ever gets."""
+
+    trainset: Dataset
+    valset: Dataset
+
+
+@dataclass(frozen=True)
+class SplitManifest:
+    """Which trace is in which part, and of which data: hashes, never content.
+
+    `content_hashes`: trace id -> `Trace.content_hash`. `counts`: part -> stratum -> number of labels; a stratum is
+    `<dimension>/<impact>`, or `outside/<impact>` for errors outside GPA; `traces` and `clean` count traces.
+    """
+
+    seed: int
+    fractions: tuple[float, float, float]
+    dataset_hash: str
+    trainset: tuple[str, ...]
+    valset: tuple[str, ...]
+    testset: tuple[str, ...]
+    content_hashes: Mapping[str, str]
+    counts: Mapping[str, Mapping[str, int]]
+
+    @property
+    def parts(self) -> dict[str, tuple[str, ...]]:
+        return {"trainset": self.trainset, "valset": self.valset, "testset": self.testset}
+
+    @property
+    def hash(self) -> str:
+        """sha256 (hex) of the whole manifest."""
+        return text_hash(json.dumps(asdict(self), sort_keys=True))
+
+    def development(self, dataset: Dataset) -> Development:
+        """Train and val rows of the data that this manifest splits. Raises as `check` does."""
+        self.check(dataset)
+        return Development(dataset.subset(self.trainset), dataset.subset(self.valset))
+
+    def testset_of(self, dataset: Dataset) -> Dataset:
+        """The held-out rows. Raises as `check` does."""
+        self.check(dataset)
+        return dataset.subset(self.testset)
+
+    def check(self, dataset: Dataset) -> None:
+        """Makes sure that the parts have nothing in common and that the data is what was split.
+
+        Raises:
+            LeakageError: two parts share a trace id, a group or a content.
+            TraceError: the data changed since it was split.
+        """
+        for one, other in combinations(PARTS, 2):
+            common = set(self.parts[one]) & set(self.parts[other])
+            if common:
+                raise LeakageError(f"{len(common)} traces are in {one} and in {other}, the first is {min(common)!r}")
+        self._check_data(dataset)
+        part_of_key: dict[tuple[str, str], tuple[str, str]] = {}
+        for part, ids in self.parts.items():
+            for trace_id in ids:
+                for key in _keys(dataset[trace_id]):
+                    first_part, first_id = part_of_key.setdefault(key, (part, trace_id))
+                    if first_part != part:
+                        raise LeakageError(
+                            f"{trace_id!r} in {part} and {first_id!r} in {first_part} have the same {key[0]}: "
+                            "split again with make_split"
+                        )
+
+    def _check_data(self, dataset: Dataset) -> None:
+        split = [trace_id for ids in self.parts.values() for trace_id in ids]
+        if sorted(split) != sorted(dataset.ids):
+            odd = min(set(split) ^ set(dataset.ids), default=None) or "one of them is listed twice"
+            raise TraceError(f"the split has {len(split)} traces, the data {len(dataset)} (see {odd!r}): split again")
+        for trace_id in split:
+            if dataset[trace_id].trace.content_hash != self.content_hashes.get(trace_id):
+                raise TraceError(f"trace {trace_id!r} changed since it was split: split again")
+        if dataset.hash != self.dataset_hash:
+            raise TraceError("labels or metadata changed since the data was split (hash): split again")
+
+    def save(self, path: Path) -> None:
+        """Writes JSON, with a hash that tells a later reader of any change."""
+        write_lines(Path(path), [json.dumps({**asdict(self), "manifest_hash": self.hash}, indent=1)])
+
+    @classmethod
+    def load(cls, path: Path) -> SplitManifest:
+        """Reads what `save` wrote.
+
+        Raises:
+            TraceError: not a manifest, or changed after it was written.
+        """
+        record = parse_json("".join(line for _, line in read_lines(Path(path))), str(path))
+        try:
+            written = record.pop("manifest_hash")
+            lists = {name: tuple(record.pop(name)) for name in ("fractions", *PARTS)}
+            manifest = cls(**lists, **record)
+            changed = manifest.hash != written
+        except (AttributeError, KeyError, TypeError):
+            raise TraceError(f"{path}: not a split manifest: accepted is a file that `split` wrote") from None
+        if changed:
+            raise TraceError(f"{path}: was changed after it was written (hash): split again")
+        return manifest
+
+
+def make_split(dataset: Dataset, seed: int, fractions: tuple[float, float, float] = FRACTIONS) -> SplitManifest:
+    """Splits by whole groups: traces of one `group` or of one content stay together.
+
+    Of several seeded orders the one is kept whose greedy assignment comes nearest to the wanted share of every
+    (dimension, impact), of clean traces and of traces (least chi-square). Row order does not matter.
+
+    Raises:
+        TraceError: bad fractions, or fewer groups than parts.
+    """
+    if len(fractions) != len(PARTS) or min(fractions) <= 0 or abs(sum(fractions) - 1) > 1e-6:
+        raise TraceError(f"fractions are {fractions}: accepted are three positive numbers that add up to 1")
+    groups = _groups(dataset)
+    if len(groups) < len(PARTS):
+        raise TraceError(
+            f"{len(dataset)} traces in {len(groups)} groups (same task or same content): a split into "
+            f"{', '.join(PARTS)} needs at least {len(PARTS)} groups"
+        )
+    strata = [sum((_strata(dataset[trace_id]) for trace_id in ids), Counter[str]()) for ids in groups]
+    candidates = []
+    for attempt in range(_ORDERS_TRIED):
+        order = sorted(range(len(groups)), key=lambda i: text_hash(f"{seed}/{attempt}/{groups[i][0]}"))
+        candidates.append(_assign(strata, order, fractions))
+    _, part_of = min(candidates, key=lambda candidate: candidate[0])
+    ids = [sorted(i for g, group in enumerate(groups) if part_of[g] == p for i in group) for p in range(len(PARTS))]
+    return SplitManifest(
+        seed=seed,
+        fractions=fractions,
+        dataset_hash=dataset.hash,
+        trainset=tuple(ids[0]),
+        valset=tuple(ids[1]),
+        testset=tuple(ids[2]),
+        content_hashes={row.trace_id: row.trace.content_hash for row in dataset},
+        counts={
+            part: dict(sorted(sum((_strata(dataset[i]) for i in ids[p]), Counter[str]()).items()))
+            for p, part in enumerate(PARTS)
+        },
+    )
+
+
+def record_test_use(path: Path, *, data: str, programs: Mapping[str, str], model: str) -> int:
+    """Appends one use of the testset to a JSON Lines record; returns how often this data was used, this use included.
+
+    Args:
+        data: hash of the testset.
+        programs: judge name -> hash of its program.
+        model: the model that judged.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    use = {"time": datetime.now(UTC).isoformat(), "data": data, "programs": dict(programs), "model": model}
+    torn = path.exists() and path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
+    with path.open("a", encoding="utf-8") as file:
+        file.write(("\n" if torn else "") + json.dumps(use) + "\n")
+    return sum(_is_use_of(data, line) for _, line in read_lines(path))
+
+
+def _is_use_of(data: str, line: str) -> bool:
+    """A line that a kill cut short may have been a use of this data: it counts, to be on the safe side."""
+    try:
+        use = json.loads(line)
+    except ValueError:
+        return True
+    return not isinstance(use, dict) or use.get("data") == data
+
+
+def check_prompt_leak(
+    texts: Mapping[str, str], testset: Dataset, words: int = 8, allowed: Dataset | None = None
+) -> None:
+    """Makes sure that no prompt text was copied from the testset.
+
+    Args:
+        texts: name -> prompt text.
+        words: the length of a run of equal words (case and punctuation do not count) that makes it a copy.
+        allowed: the trainset; what it holds as well (system prompts, tool descriptions) is no leak.
+
+    Raises:
+        LeakageError: a text shares a run of words with a test trace, its labels or its reference.
+    """
+    known = allowed if allowed is not None else ()
+    for copy in copied_runs(texts, testset, words=words, known=known):
+        raise LeakageError(
+            f"{copy.name} holds {words} words in a row of the held-out trace {copy.trace_id!r}: {copy.run!r}"
+        )
+
+
+def _keys(row: LabeledTrace) -> list[tuple[str, str]]:
+    """What two traces may not share across parts."""
+    return [("content", row.trace.content_hash), *([("group", row.group)] if row.group else [])]
+
+
+def _groups(dataset: Dataset) -> list[list[str]]:
+    """Connected traces, each group sorted by id."""
+    parent = {trace_id: trace_id for trace_id in dataset.ids}
+
+    def find(trace_id: str) -> str:
+        while parent[trace_id] != trace_id:
+            parent[trace_id] = trace_id = parent[parent[trace_id]]
+        return trace_id
+
+    first_with: dict[tuple[str, str], str] = {}
+    for trace_id in dataset.ids:
+        for key in _keys(dataset[trace_id]):
+            parent[find(trace_id)] = find(first_with.setdefault(key, trace_id))
+    groups: dict[str, list[str]] = {}
+    for trace_id in sorted(dataset.ids):
+        groups.setdefault(find(trace_id), []).append(trace_id)
+    return list(groups.values())
+
+
+def _strata(row: LabeledTrace) -> Counter[str]:
+    counts = Counter(
+        f"{dimension}/{error.impact}" for error in row.errors for dimension in error.dimensions or ("outside",)
+    )
+    counts["traces"] = 1
+    counts["clean"] = int(not row.errors)
+    return +counts
+
+
+def _assign(
+    strata: Sequence[Counter[str]], order: Iterable[int], fractions: Sequence[float]
+) -> tuple[float, dict[int, int]]:
+    """Greedy: each group goes where it raises sum((have - wanted)^2 / wanted) least.
+
+    Returns:
+        That sum, and group -> part.
+    """
+    total = sum(strata, Counter[str]())
+    have = [Counter[str]() for _ in fractions]
+    part_of: dict[int, int] = {}
+
+    def rise(part: int, group: Counter[str]) -> float:
+        return sum(n * ((2 * have[part][s] + n) / (fractions[part] * total[s]) - 2) for s, n in group.items())
+
+    for index in order:
+        empty = [part for part in range(len(fractions)) if not have[part]]
+        choices = empty if len(strata) - len(part_of) <= len(empty) else range(len(fractions))
+        part = min(choices, key=lambda p: rise(p, strata[index]))
+        have[part].update(strata[index])
+        part_of[index] = part
+    wanted = [(have[p][s], fractions[p] * total[s]) for p in range(len(fractions)) for s in total]
+    return sum((h - w) ** 2 / w for h, w in wanted), part_of
