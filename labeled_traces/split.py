@@ -13,7 +13,7 @@ from pathlib import Path
 from labeled_traces.copied_text import copied_runs
 from labeled_traces.dataset import Dataset, LabeledTrace
 from labeled_traces.files import parse_json, read_lines, write_lines
-from labeled_traces.trace import TraceError, text_hash
+from labeled_traces.trace import JSON, TraceError, text_hash
 
 PARTS = ("trainset", "valset", "testset")
 FRACTIONS = (0.35, 0.25, 0.4)
@@ -116,7 +116,7 @@ class SplitManifest:
         record = parse_json("".join(line for _, line in read_lines(Path(path))), str(path))
         try:
             written = record.pop("manifest_hash")
-            lists = {name: tuple(record.pop(name)) for name in ("fractions", *PARTS)}
+            lists: dict[str, JSON] = {name: tuple(record.pop(name)) for name in ("fractions", *PARTS)}
             manifest = cls(**lists, **record)
             changed = manifest.hash != written
         except (AttributeError, KeyError, TypeError):
