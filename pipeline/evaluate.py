@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 import threading
 from collections.abc import Coroutine, Iterable, Sequence
@@ -18,7 +17,9 @@ from judges.judgment import Finding, Judgment, Outcome
 from judges.lm import LM, BudgetExhausted, LMError
 from judges.program import JudgeProgram, JudgeSuite
 from labeled_traces.dataset import LabeledTrace
+from labeled_traces.files import parse_json, read_lines, write_lines
 from labeled_traces.label import Impact
+from labeled_traces.trace import TraceError
 
 T = TypeVar("T")
 _GIVE_UP_AFTER = 8
@@ -90,27 +91,22 @@ def check_replies(judgments: Sequence[Judgment]) -> None:
 
 def save_judgments(path: Path, judgments: Iterable[Judgment]) -> None:
     """JSON Lines, one judgment a line, written whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    with part.open("w", encoding="utf-8", newline="\n") as file:
-        for judgment in judgments:
-            file.write(json.dumps(asdict(judgment), ensure_ascii=True) + "\n")
-    os.replace(part, path)
+    write_lines(path, (json.dumps(asdict(judgment), ensure_ascii=True) for judgment in judgments))
 
 
 def load_judgments(path: Path) -> list[Judgment]:
     """Reads what `save_judgments` wrote.
 
     Raises:
-        ValueError: a line that is no judgment; the message names file and line.
+        TraceError: a line that is no judgment; the message names file and line.
     """
     judgments = []
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                judgments.append(_judgment(json.loads(line)))
-            except (ValueError, TypeError, KeyError) as error:
-                raise ValueError(f"{path}, line {number}: accepted is a saved judgment: {error}") from error
+    for number, line in read_lines(path):
+        where = f"{path}, line {number}"
+        try:
+            judgments.append(_judgment(parse_json(line, where)))
+        except (ValueError, TypeError, KeyError) as error:
+            raise TraceError(f"{where}: accepted is a judgment as save_judgments writes it: {error}") from error
     return judgments
 
 

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.config import ExperimentConfig, PipelineError, load_config, parse_config
+
+SMALLEST: dict[str, Any] = {"name": "first", "data": {"path": "data.jsonl"}}
+
+
+def message(values: Any) -> str:
+    with pytest.raises(PipelineError) as error:
+        parse_config(values, "file.yaml", Path("/somewhere"))
+    return str(error.value)
+
+
+def test_the_smallest_experiment_has_all_defaults() -> None:
+    config = parse_config(SMALLEST, "file.yaml", Path("/somewhere"))
+    assert config.search.optimizer == "gepa"
+    assert config.matcher.kind == "span"
+    assert len(config.judges.dimensions) == 7
+    assert config.budget.calls is None
+
+
+def test_relative_paths_belong_to_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "experiment.yaml"
+    file.write_text(
+        "name: a\noutput: out\ndata: {path: ../data.jsonl}\nsplit: {manifest: s.json}\njudges: {programs: /abs/programs}\n"
+    )
+    config = load_config(file)
+    assert config.output == tmp_path / "out"
+    assert config.data.path == tmp_path / ".." / "data.jsonl"
+    assert config.split.manifest == tmp_path / "s.json"
+    assert config.judges.programs == Path("/abs/programs")
+
+
+@pytest.mark.parametrize(
+    ("change", "parts"),
+    [
+        ({"serch": {}}, ["file.yaml", "`serch`", "did you mean `search`?", "accepted are name, seed"]),
+        ({"judges": {"modle": "x"}}, ["`judges.modle`", "did you mean `model`?", "dimensions"]),
+        ({"data": {"simulated": {"trces": 50}}}, ["`data.simulated.trces`", "`traces`", "fault_scale"]),
+        ({"prices": {"openai/m": {"input": 1, "output": 2, "cached": 1}}}, ["cached", "accepted are input, output"]),
+        ({"judges": {"dimensions": ["plan_qualty"]}}, ["judges.dimensions", "did you mean `plan_quality`?"]),
+        ({"judges": {"dimensions": []}}, ["at least one dimension"]),
+        ({"judges": {"dimensions": ["plan_quality", "plan_quality"]}}, ["each once"]),
+        ({"evaluate": {"repeats": 0}}, ["`evaluate.repeats`", "greater than or equal to 1", "given: 0"]),
+        ({"data": {}}, ["`data`", "exactly one of `path` and `simulated`"]),
+        ({"data": {"path": "a", "simulated": {}}}, ["exactly one of `path` and `simulated`"]),
+        ({"name": "../up"}, ["`name`"]),
+        ({"budget": {"dollars": 0}}, ["`budget.dollars`", "greater than 0"]),
+        ({"search": {"optimizer": "magic"}}, ["`search.optimizer`", "gepa"]),
+        ({"search": 3}, ["`search`"]),
+    ],
+)
+def test_what_is_not_accepted_is_named(change: dict[str, Any], parts: list[str]) -> None:
+    text = message({**SMALLEST, **change})
+    for part in parts:
+        assert part in text
+
+
+def test_a_key_that_resembles_nothing_gets_no_guess() -> None:
+    assert "did you mean" not in message({**SMALLEST, "zzz": 1})
+
+
+def test_all_faults_are_told_at_once() -> None:
+    text = message({"nme": "x", "evaluate": {"repeats": 0}})
+    assert "the key `name` is missing" in text
+    assert "the key `data` is missing" in text
+    assert "did you mean `name`?" in text
+    assert "evaluate.repeats" in text
+
+
+@pytest.mark.parametrize("values", [None, [], "text", 3])
+def test_a_file_that_is_no_mapping(values: Any) -> None:
+    assert "accepted is a mapping with the keys name, seed" in message(values)
+
+
+@pytest.mark.parametrize("content", [b"a: [", b"\xff\xfe\x00", b"a: b: c"])
+def test_a_file_that_is_no_yaml(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_bytes(content)
+    with pytest.raises(PipelineError, match=r"bad\.yaml"):
+        load_config(file)
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match=r"none\.yaml"):
+        load_config(tmp_path / "none.yaml")
+
+
+def test_only_set_knobs_override_a_program() -> None:
+    config = parse_config({**SMALLEST, "judges": {"model": "simulated/forgetful"}}, "f", Path("/"))
+    assert config.judges.knobs == {"model": "simulated/forgetful"}
+
+
+def test_the_values_round_trip() -> None:
+    config = parse_config(SMALLEST, "f", Path("/somewhere"))
+    assert parse_config(config.model_dump(mode="json"), "f", Path("/elsewhere")) == config
+    assert isinstance(config, ExperimentConfig)
