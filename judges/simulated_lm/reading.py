@@ -1,0 +1,115 @@
+"""What a request asks for, read from its messages alone: the simulated model sees nothing else."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+SECTIONS = (
+    "Rubric",
+    "Do not judge",
+    "How this agent works",
+    "Extracted plan",
+    "Examples",
+    "Output",
+    "Reply format",
+)
+"""The headings of a judge's tail, in the order of the prompt."""
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What a judge's prompt says beside the trace; absent sections are empty."""
+
+    dimension: str
+    rubric: str
+    exclusions: str
+    notes: str
+    examples: str
+    template: str
+    has_plan: bool
+
+
+@dataclass(frozen=True)
+class JudgePrompt:
+    trace_text: str
+    texts: Texts
+
+
+@dataclass(frozen=True)
+class PlanPrompt:
+    trace_text: str
+
+
+@dataclass(frozen=True)
+class ReflectionPrompt:
+    """A request to improve `current`, the text of a judge's part. `feedback` holds the lines of what went wrong."""
+
+    part: str
+    dimension: str
+    current: str
+    feedback: tuple[str, ...]
+
+
+Prompt = JudgePrompt | PlanPrompt | ReflectionPrompt
+
+
+def read_prompt(text: str) -> Prompt | None:
+    """The prompt in a user message; None for anything that no part of this project writes."""
+    fence, _, rest = text.partition("\n")
+    if re.fullmatch(r"===== TRACE [0-9a-f]{8,} =====", fence):
+        trace_text, found, tail = rest.partition(f"\n{fence}\n")
+        return _read_tail(trace_text, tail.strip()) if found else None
+    if text.lstrip().startswith("# Improve a judge"):
+        return _read_reflection(text)
+    return None
+
+
+def _read_tail(trace_text: str, tail: str) -> Prompt | None:
+    heading, _, rest = tail.partition("\n")
+    first, _, body = rest.lstrip("\n").partition("\n")
+    if heading.strip() != "# Task":
+        return None
+    if first.strip() == "Extract the plan":
+        return PlanPrompt(trace_text)
+    named = re.fullmatch(r"Judge: (\w+)", first.strip())
+    if not named:
+        return None
+    sections = _sections(body)
+    texts = Texts(
+        dimension=named[1],
+        rubric=sections["Rubric"],
+        exclusions=sections["Do not judge"],
+        notes=sections["How this agent works"],
+        examples=sections["Examples"],
+        template=sections["Output"],
+        has_plan=bool(sections["Extracted plan"]),
+    )
+    return JudgePrompt(trace_text, texts)
+
+
+def _sections(body: str) -> dict[str, str]:
+    """Section -> text. A known heading counts only in its place in the order, so a rubric may hold headings too."""
+    starts: list[tuple[str, int, int]] = []
+    at = 0
+    for name in SECTIONS:
+        found = re.compile(rf"^## {re.escape(name)}[ \t]*$", re.MULTILINE).search(body, at)
+        if found:
+            starts.append((name, found.start(), found.end()))
+            at = found.end()
+    ends = [start for _, start, _ in starts[1:]] + [len(body)]
+    sections = dict.fromkeys(SECTIONS, "")
+    for (name, _, start), end in zip(starts, ends, strict=True):
+        sections[name] = body[start:end].strip()
+    return sections
+
+
+def _read_reflection(text: str) -> ReflectionPrompt | None:
+    part = re.search(r"^Part: *(\w+)", text, re.MULTILINE)
+    dimension = re.search(r"^Dimension: *(\w+)", text, re.MULTILINE)
+    current = re.search(r"^## Current text.*?^<<<[ \t]*\n(.*?)^>>>[ \t]*$", text, re.MULTILINE | re.DOTALL)
+    wrong = re.search(r"^## What went wrong[ \t]*$(.*?)(?=^## Rules|^## Reply|\Z)", text, re.MULTILINE | re.DOTALL)
+    if not (part and dimension and current and wrong):
+        return None
+    lines = tuple(line.strip() for line in wrong[1].splitlines() if line.strip().startswith("- "))
+    return ReflectionPrompt(part[1], dimension[1], current[1].strip(), lines)
