@@ -28,9 +28,9 @@ class SimulatedData(_Section):
     over the traces, so that there is nothing to learn.
     """
 
-    traces: int = Field(400, ge=10, le=100_000)
+    traces: int = Field(default=400, ge=10, le=100_000)
     seed: int = 0
-    fault_scale: float = Field(2.0, gt=0, le=10)
+    fault_scale: float = Field(default=2.0, gt=0, le=10)
     rater: bool = True
     null: bool = False
 
@@ -91,14 +91,14 @@ class JudgesConfig(_Section):
 
 class MatcherConfig(_Section):
     kind: Literal["span", "text"] = "span"
-    threshold: float | None = Field(None, ge=0, le=1)
+    threshold: float | None = Field(default=None, ge=0, le=1)
 
 
 class EvaluateConfig(_Section):
     """How the judges are measured on the development split while searching."""
 
-    repeats: int = Field(1, ge=1, le=100)
-    concurrency: int = Field(8, ge=1, le=1000)
+    repeats: int = Field(default=1, ge=1, le=100)
+    concurrency: int = Field(default=8, ge=1, le=1000)
 
 
 class SearchConfig(_Section):
@@ -106,7 +106,7 @@ class SearchConfig(_Section):
 
     optimizer: Literal["gepa", "seed"] = "gepa"
     reflection_model: str | None = None
-    max_calls: int = Field(1500, ge=1)
+    max_calls: int = Field(default=1500, ge=1)
     options: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -114,22 +114,22 @@ class RuleConfig(_Section):
     """The decision rule, searched by replay over `repeats` fresh readings of the development split."""
 
     enabled: bool = True
-    repeats: int = Field(2, ge=1, le=100)
+    repeats: int = Field(default=2, ge=1, le=100)
 
 
 class ValidationConfig(_Section):
     """The gates on the testset."""
 
-    repeats: int = Field(5, ge=1, le=100)
+    repeats: int = Field(default=5, ge=1, le=100)
     options: dict[str, Any] = Field(default_factory=dict)
 
 
 class BudgetConfig(_Section):
     """Caps on what the whole run may spend; None: no cap. Spending never passes a cap."""
 
-    calls: int | None = Field(None, ge=1)
-    tokens: int | None = Field(None, ge=1)
-    dollars: float | None = Field(None, gt=0)
+    calls: int | None = Field(default=None, ge=1)
+    tokens: int | None = Field(default=None, ge=1)
+    dollars: float | None = Field(default=None, gt=0)
 
 
 class Price(_Section):
@@ -151,7 +151,7 @@ class ExperimentConfig(_Section):
     """One experiment. Relative paths in a file are relative to that file."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
-    seed: int = Field(0, ge=0)
+    seed: int = Field(default=0, ge=0)
     output: Path = Path("runs")
     data: DataConfig
     split: SplitConfig = SplitConfig()

@@ -106,7 +106,9 @@ class Tracker:
 
 
 def default_uri(output: Path) -> str:
-    return f"sqlite:///{(output / 'mlflow.db').absolute()}"
+    """The SQLite store of an output folder. The two characters that mean something in a database URL are escaped."""
+    path = str((output / "mlflow.db").absolute())
+    return f"sqlite:///{path.replace('%', '%25').replace('?', '%3F')}"
 
 
 def _known_run(client: Any, run_dir: Path, uri: str) -> str | None:
@@ -118,7 +120,7 @@ def _known_run(client: Any, run_dir: Path, uri: str) -> str | None:
         if saved["uri"] != uri:
             return None
         run = client.get_run(saved["run_id"])
-    except (OSError, ValueError, KeyError, MlflowException):
+    except (OSError, ValueError, KeyError, TypeError, MlflowException):
         return None
     return str(run.info.run_id) if run.info.lifecycle_stage == "active" else None
 
@@ -148,9 +150,8 @@ def _refusals(uri: str) -> Iterator[None]:
         yield
     except (MlflowException, SQLAlchemyError, OSError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise PipelineError(
-            f"MLflow at {uri} refused: {reason}. Accepted is a tracking URI such as sqlite:///file.db"
-        ) from error
+        accepted = "accepted is a tracking URI such as sqlite:////path/mlflow.db"
+        raise PipelineError(f"MLflow at {uri} refused: {reason}; {accepted}") from error
 
 
 def _quiet() -> None:

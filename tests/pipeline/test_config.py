@@ -27,7 +27,8 @@ def test_the_smallest_experiment_has_all_defaults() -> None:
 def test_relative_paths_belong_to_the_file(tmp_path: Path) -> None:
     file = tmp_path / "experiment.yaml"
     file.write_text(
-        "name: a\noutput: out\ndata: {path: ../data.jsonl}\nsplit: {manifest: s.json}\njudges: {programs: /abs/programs}\n"
+        "name: a\noutput: out\ndata: {path: ../data.jsonl}\n"
+        "split: {manifest: s.json}\njudges: {programs: /abs/programs}\n"
     )
     config = load_config(file)
     assert config.output == tmp_path / "out"

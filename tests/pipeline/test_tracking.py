@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.config import PipelineError, TrackingConfig
+from pipeline.tracking import RUN_FILE, Tracker, default_uri
+
+
+@pytest.fixture(scope="module")
+def fresh_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty store: making its tables takes seconds, so the tests copy it."""
+    output = tmp_path_factory.mktemp("store") / "out put ü#1%20"
+    (output / "run").mkdir(parents=True)
+    Tracker.open(output / "run", TrackingConfig(), output, "first")
+    return output
+
+
+@pytest.fixture
+def output(fresh_store: Path, tmp_path: Path) -> Path:
+    shutil.copy(fresh_store / "mlflow.db", tmp_path / "mlflow.db")
+    (tmp_path / "run").mkdir()
+    return tmp_path
+
+
+def opened(output: Path, experiment: str = "mine") -> Tracker:
+    return Tracker.open(output / "run", TrackingConfig(experiment=experiment), output, "name")
+
+
+def stored(tracker: Tracker) -> Any:
+    from mlflow import MlflowClient
+
+    return MlflowClient(tracking_uri=tracker.uri).get_run(tracker.run_id)
+
+
+def test_the_store_is_made_where_the_runs_are(fresh_store: Path) -> None:
+    assert (fresh_store / "mlflow.db").is_file()
+    assert default_uri(Path("/runs/my runs")) == "sqlite:////runs/my runs/mlflow.db"
+
+
+def test_what_is_logged_is_there(output: Path) -> None:
+    tracker = opened(output)
+    tracker.log(
+        params={"search.optimizer": "gepa", "long": "x" * 10_000},
+        metrics={"coverage/tuned": 0.75, "alpha/seed": None, "odd": float("nan")},
+        tags={"simulated": "true"},
+    )
+    folder = output / "run" / "programs" / "tuned"
+    folder.mkdir(parents=True)
+    (folder / "rubric.md").write_text("judge")
+    (output / "run" / "report.html").write_text("<html>")
+    tracker.finish(output / "run", ["programs", "report.html", "not-there.json"])
+
+    run = stored(tracker)
+    assert run.data.params["search.optimizer"] == "gepa"
+    assert len(run.data.params["long"]) == 6000
+    assert run.data.metrics == {"coverage/tuned": 0.75}
+    assert run.data.tags["simulated"] == "true"
+    assert run.info.status == "FINISHED"
+    assert run.info.run_name == "name"
+    artifacts = output / "mlartifacts" / tracker.run_id / "artifacts"
+    assert (artifacts / "programs" / "tuned" / "rubric.md").read_text() == "judge"
+    assert (artifacts / "report.html").is_file()
+
+
+def test_many_rows_are_sent_in_batches(output: Path) -> None:
+    tracker = opened(output)
+    tracker.log(metrics={f"m/{i}": float(i) for i in range(1234)})
+    assert len(stored(tracker).data.metrics) == 1234
+
+
+def test_the_same_folder_continues_its_run(output: Path) -> None:
+    first = opened(output)
+    first.log(params={"seed": 1}, metrics={"coverage/tuned": 0.5})
+    first.finish(output / "run", failed=True)
+    assert stored(first).info.status == "FAILED"
+
+    second = opened(output)
+    assert second.run_id == first.run_id
+    assert stored(second).info.status == "RUNNING"
+    second.log(params={"seed": 2}, metrics={"coverage/tuned": 0.75})
+    assert stored(second).data.params == {"seed": "1"}
+    assert stored(second).data.metrics == {"coverage/tuned": 0.75}
+
+
+def test_a_run_that_was_deleted_is_made_again(output: Path) -> None:
+    from mlflow import MlflowClient
+
+    first = opened(output)
+    MlflowClient(tracking_uri=first.uri).delete_run(first.run_id)
+    assert opened(output).run_id != first.run_id
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"uri": "sqlite:////elsewhere.db", "run_id": "x"}'])
+def test_a_run_file_that_says_nothing_useful(output: Path, content: str) -> None:
+    (output / "run" / RUN_FILE).write_text(content)
+    tracker = opened(output)
+    assert json.loads((output / "run" / RUN_FILE).read_text())["run_id"] == tracker.run_id
+
+
+@pytest.mark.parametrize("uri", ["nowhere://x", "file:///tmp/none", "sqlite:///{tmp}/text.db"])
+def test_a_store_that_refuses(tmp_path: Path, uri: str) -> None:
+    (tmp_path / "text.db").write_text("this is no database, whatever its name says; it is quite long too")
+    with pytest.raises(PipelineError, match="refused"):
+        Tracker.open(tmp_path, TrackingConfig(uri=uri.format(tmp=tmp_path)), tmp_path, "name")
+
+
+def test_a_quiet_store(output: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    opened(output).finish(output / "run")
+    assert capfd.readouterr() == ("", "")
