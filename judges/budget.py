@@ -1,0 +1,100 @@
+"""What a run may spend, what it has spent, and how much the next call could add at most."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from judges.lm import JudgeError, LMRequest
+
+BYTES_PER_TOKEN = 2
+"""Common tokenizers need at least this many UTF-8 bytes per token of traces (English 4, JSON with ids about 2.5)."""
+TOKENS_PER_CALL = 64
+"""Room for what a chat template adds around the messages."""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """`calls` sent, `tokens` (prompt and completion), `cost` in dollars (of the calls whose price is known)."""
+
+    calls: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+
+
+@dataclass(frozen=True)
+class Price:
+    """Dollars per million tokens."""
+
+    input: float
+    output: float
+
+    def __post_init__(self) -> None:
+        for value in (self.input, self.output):
+            _check_amount("price", value)
+
+    def cost(self, prompt_tokens: int, completion_tokens: int) -> float:
+        """Dollars. Cached prompt tokens are charged in full: the price that the user gave knows no discount."""
+        return (self.input * prompt_tokens + self.output * completion_tokens) / 1e6
+
+    @classmethod
+    def parse(cls, prices: Mapping[str, Sequence[float]]) -> dict[str, Price]:
+        """Model name -> (input, output), as a configuration file holds it.
+
+        Raises:
+            JudgeError: anything but two numbers from 0.
+        """
+        parsed = {}
+        for model, pair in prices.items():
+            if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+                raise JudgeError(
+                    f"price of {model} is {pair!r}: accepted is [input, output] in dollars per million tokens"
+                )
+            parsed[model] = cls(*pair)
+        return parsed
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The caps of one run; None is no cap. What counts against them stands in the ledger, so a resumed run goes on
+    where it was interrupted, and several processes of one run share one budget."""
+
+    calls: int | None = None
+    tokens: int | None = None
+    dollars: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("calls", "tokens", "dollars"):
+            value = getattr(self, name)
+            if value is not None:
+                _check_amount(f"budget {name}", value)
+
+    def excess(self, spent: Usage, call: Usage) -> str | None:
+        """Says which cap `call` would pass after `spent`, None where it fits."""
+        rows = (
+            ("calls", self.calls, spent.calls, call.calls, "{:,}"),
+            ("tokens", self.tokens, spent.tokens, call.tokens, "{:,}"),
+            ("dollars", self.dollars, spent.cost, call.cost, "{:.6g}"),
+        )
+        for unit, cap, used, more, form in rows:
+            # Rounded to a trillionth, the ledger's unit: ten times 0.1 dollars must fit into 1 dollar.
+            if cap is not None and round(used + more - cap, 12) > 0:
+                used_text, more_text, cap_text = (form.format(number) for number in (used, more, cap))
+                return f"{used_text} of {cap_text} {unit} are used up, and the next call could take {more_text}"
+        return None
+
+
+def reserved_tokens(request: LMRequest) -> tuple[int, int]:
+    """The most prompt and completion tokens that a call is taken to need: what is reserved before it is sent."""
+    texts = [message.content for message in request.messages]
+    if request.schema is not None:
+        texts.append(json.dumps(request.schema))
+    size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+    return math.ceil(size / BYTES_PER_TOKEN) + TOKENS_PER_CALL, request.max_tokens
+
+
+def _check_amount(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise JudgeError(f"{name} is {value!r}: accepted is a number from 0")

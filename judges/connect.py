@@ -1,0 +1,84 @@
+"""Opens the way to a model: the ledger in front, behind it the simulated model or LiteLLM, each loaded when needed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from judges.budget import Budget, Price
+from judges.ledger import Ledger, LedgerLM
+from judges.lm import LM, LMReply, LMRequest
+
+if TYPE_CHECKING:
+    from judges.litellm_client import LiteLLMClient
+
+SIMULATED = "simulated/"
+"""Models whose name begins so are simulated: no network, no price, and called simulated wherever they are shown."""
+
+
+def is_simulated(model: str) -> bool:
+    return model.startswith(SIMULATED)
+
+
+def open_lm(
+    ledger_path: Path | str,
+    run: str,
+    budget: Budget | None = None,
+    prices: Mapping[str, Price] | None = None,
+    timeout: float = 60.0,
+    mode: Literal["live", "replay"] = "live",
+) -> LedgerLM:
+    """The LM of one run: to be closed (or used in `with`) by the caller.
+
+    `prices` go before LiteLLM's price table; `timeout` is in seconds, for each attempt of a call. `mode` `replay`: the
+    ledger alone answers, and must be there.
+
+    Raises:
+        JudgeError: the ledger cannot be used, or a setting is wrong.
+    """
+    models = Models(prices or {}, timeout)
+    ledger = Ledger(ledger_path, read_only=mode == "replay")
+    return LedgerLM(models, ledger, run, budget, mode, models.cost_of)
+
+
+class Models:
+    """An LM that sends each request to the model that it names."""
+
+    def __init__(self, prices: Mapping[str, Price], timeout: float) -> None:
+        self._prices = prices
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        self._simulated: LM | None = None
+        self._client: LiteLLMClient | None = None
+
+    async def complete(self, request: LMRequest) -> LMReply:
+        """See `LM.complete`."""
+        return await self._model(request.model).complete(request)
+
+    def cost_of(self, request: LMRequest, prompt_tokens: int, completion_tokens: int) -> float | None:
+        """Dollars; None where no price is known."""
+        if is_simulated(request.model):
+            return 0.0
+        if request.model in self._prices:
+            return self._prices[request.model].cost(prompt_tokens, completion_tokens)
+        return self._real().cost_of(request, prompt_tokens, completion_tokens)
+
+    def _model(self, name: str) -> LM:
+        if not is_simulated(name):
+            return self._real()
+        with self._lock:
+            if self._simulated is None:
+                from judges.simulated_lm import SimulatedLM
+
+                self._simulated = SimulatedLM()
+            return self._simulated
+
+    def _real(self) -> LiteLLMClient:
+        with self._lock:
+            if self._client is None:
+                from judges.litellm_client import LiteLLMClient
+
+                self._client = LiteLLMClient(timeout=self._timeout)
+            return self._client

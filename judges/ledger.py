@@ -1,0 +1,146 @@
+"""The call ledger in front of a model: cache, resume, replay, repeats and budget in one mechanism."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Literal, TypeAlias
+
+from judges.budget import Budget, Usage, reserved_tokens
+from judges.ledger_store import Ledger, Reservation
+from judges.lm import LM, JudgeError, LMError, LMReply, LMRequest
+
+__all__ = ["CostOf", "Ledger", "LedgerLM", "NotInLedger"]
+
+CostOf: TypeAlias = Callable[[LMRequest, int, int], float | None]
+"""Dollars of a call that takes so many prompt and completion tokens; None where no price is known."""
+
+POLL_SECONDS = 0.02
+
+
+class NotInLedger(LMError):
+    """A replay was asked for a call that the ledger does not hold: not an outcome of a judgment, but a wrong replay."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("provider_error", message)
+
+
+class LedgerLM:
+    """An LM that asks `inner` only for what the ledger does not hold, and never beyond the budget of `run`.
+
+    Equal requests in flight are one call, in this process and in others. Failures are not kept, but count as calls.
+    `mode` `replay`: the ledger alone answers. A reply that cost nothing now is marked `replayed`; its tokens and cost
+    are those of the call that was paid.
+    """
+
+    def __init__(
+        self,
+        inner: LM,
+        ledger: Ledger,
+        run: str,
+        budget: Budget | None = None,
+        mode: Literal["live", "replay"] = "live",
+        cost_of: CostOf | None = None,
+    ) -> None:
+        if mode not in ("live", "replay"):
+            raise JudgeError(f"ledger mode is {mode!r}: accepted are live and replay")
+        if not run:
+            raise JudgeError("a run needs a name: accepted is any text that is not empty")
+        self.inner = inner
+        self.ledger = ledger
+        self.run = run
+        self.budget = budget or Budget()
+        self._replay = mode == "replay"
+        self._cost_of: CostOf = cost_of or (lambda *_: None)
+
+    def __enter__(self) -> LedgerLM:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.ledger.close()
+
+    def spent(self) -> Usage:
+        """What the run has paid for, in this attempt and in earlier ones."""
+        return self.ledger.spent(self.run)
+
+    async def complete(self, request: LMRequest) -> LMReply:
+        """See `LM.complete`.
+
+        Raises:
+            LMError: the call failed, or (`NotInLedger`) a replay does not hold it.
+            BudgetExhausted: the call could pass a cap and was not sent.
+            JudgeError: the budget is in dollars and the model has no known price; or the ledger cannot be used.
+        """
+        key = request.key
+        while True:
+            if (reply := self.ledger.find(key)) is not None:
+                return reply
+            if self._replay:
+                raise NotInLedger(
+                    f"this call to {request.model} (repeat {request.repeat}) is not in the ledger {self.ledger.path}: "
+                    "a replay answers only what was asked with the same prompts, model and settings"
+                )
+            with self.ledger.lock:
+                flight = self.ledger.flights.get(key)
+                if flight is None:
+                    mine = self.ledger.flights[key] = Future[LMReply | LMError | None]()
+                    # Running: a waiter that is cancelled cannot cancel the call of the others.
+                    mine.set_running_or_notify_cancel()
+            if flight is None:
+                return await self._lead(key, request, mine)
+            ended = await asyncio.wrap_future(flight)
+            if isinstance(ended, LMReply):
+                return replace(ended, replayed=True)
+            if isinstance(ended, LMError):
+                raise LMError(ended.kind, str(ended))
+
+    async def _lead(self, key: str, request: LMRequest, flight: Future[LMReply | LMError | None]) -> LMReply:
+        """Makes the call for all who wait. They ask anew (None) where it was not made or was cancelled."""
+        ended: LMReply | LMError | None = None
+        try:
+            ended = await self._call(key, request)
+        except LMError as error:
+            ended = error
+            raise
+        finally:
+            with self.ledger.lock:
+                del self.ledger.flights[key]
+            flight.set_result(ended)
+        return ended
+
+    async def _call(self, key: str, request: LMRequest) -> LMReply:
+        most = self._reservation(request)
+        while True:
+            reserved = self.ledger.reserve(key, request, self.run, most, self.budget)
+            if isinstance(reserved, LMReply):
+                return reserved
+            if reserved is Reservation.GRANTED:
+                break
+            await asyncio.sleep(POLL_SECONDS)
+        try:
+            reply = await self.inner.complete(request)
+        except BaseException as error:
+            self.ledger.release(key, self.run, failed=isinstance(error, Exception))
+            raise
+        tokens = reply.prompt_tokens + reply.completion_tokens
+        if reply.cost is None and tokens:
+            reply = replace(reply, cost=self._cost_of(request, reply.prompt_tokens, reply.completion_tokens))
+        # Where the endpoint does not say what it used, what was reserved counts.
+        paid = Usage(1, tokens, reply.cost or 0.0) if tokens else most
+        self.ledger.complete(key, self.run, reply, paid)
+        return reply
+
+    def _reservation(self, request: LMRequest) -> Usage:
+        prompt_tokens, completion_tokens = reserved_tokens(request)
+        cost = self._cost_of(request, prompt_tokens, completion_tokens)
+        if cost is None and self.budget.dollars is not None:
+            raise JudgeError(
+                f"the price of {request.model} is unknown, so a budget in dollars cannot be kept: give its price in "
+                "dollars per million tokens (prices), or a budget in calls or tokens"
+            )
+        return Usage(1, prompt_tokens + completion_tokens, cost or 0.0)

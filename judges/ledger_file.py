@@ -1,0 +1,105 @@
+"""Opens the ledger's SQLite file, and says in plain words what is wrong with one that cannot be used."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from pathlib import Path
+
+from judges.lm import JudgeError
+
+APPLICATION_ID = 0x67706A31
+VERSION = 1
+BUSY_SECONDS = 60.0
+
+_SCHEMA = f"""
+CREATE TABLE calls (
+    key TEXT PRIMARY KEY, status TEXT NOT NULL, run TEXT NOT NULL, owner TEXT NOT NULL, started REAL NOT NULL,
+    reserved_tokens INTEGER NOT NULL, reserved_cost INTEGER NOT NULL, about TEXT NOT NULL, request BLOB,
+    text BLOB, finish_reason TEXT, prompt_tokens INTEGER, completion_tokens INTEGER, cached_tokens INTEGER,
+    cost INTEGER, finished REAL
+);
+CREATE INDEX pending ON calls (run) WHERE status = 'pending';
+CREATE TABLE runs (
+    run TEXT PRIMARY KEY, calls INTEGER NOT NULL, tokens INTEGER NOT NULL, cost INTEGER NOT NULL,
+    failed INTEGER NOT NULL
+);
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {VERSION};
+"""
+
+
+def connect(path: Path, read_only: bool) -> sqlite3.Connection:
+    """Opens the file, and makes it where it is not there. `read_only`: the file is there and nothing is written.
+
+    Raises:
+        JudgeError: the path cannot be used, or the file is damaged, newer than this program, or not a ledger.
+    """
+    if read_only and not path.is_file():
+        raise JudgeError(f"there is no ledger {path}: a replay needs the file of the run that it replays")
+    if path.is_dir():
+        raise JudgeError(f"ledger {path} is a folder: accepted is the path of a file in it, such as ledger.sqlite")
+    try:
+        if not read_only:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        return _open(path, read_only)
+    except (OSError, sqlite3.Error) as error:
+        raise explain(error, path) from error
+
+
+def explain(error: Exception, path: Path) -> JudgeError:
+    """What a failure of the file means, and what to do."""
+    text = str(error)
+    if "locked" in text:
+        advice = f"another process has held it for {BUSY_SECONDS:.0f} s; end that process, or give another path"
+    elif "not a database" in text or "malformed" in text:
+        advice = (
+            "the file is damaged; restore a copy, or save what is readable with "
+            f"`sqlite3 {path} .recover`, or move it away to begin a new one (its replies are then paid again)"
+        )
+    elif "full" in text:
+        advice = "free some space and start again: what was written before is kept"
+    else:
+        advice = "accepted is a file that can be written, in a folder that can be written, on a local disk"
+    return JudgeError(f"ledger {path}: {text}: {advice}")
+
+
+def _open(path: Path, read_only: bool) -> sqlite3.Connection:
+    address = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
+    db = sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    try:
+        if not read_only:
+            _use_write_ahead_log(db)
+            # The write-ahead log survives a kill of the process as it is; NORMAL saves a disk flush a call.
+            db.execute("PRAGMA synchronous = NORMAL")
+            db.execute("BEGIN IMMEDIATE")
+            if not db.execute("SELECT 1 FROM sqlite_master").fetchone():
+                for statement in _SCHEMA.split(";"):
+                    db.execute(statement)
+            db.execute("COMMIT")
+        _check(db, path)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _use_write_ahead_log(db: sqlite3.Connection) -> None:
+    """SQLite does not wait for its lock here, and several processes may open a new file at once."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+def _check(db: sqlite3.Connection, path: Path) -> None:
+    application, version = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
+    if application != APPLICATION_ID:
+        raise JudgeError(f"{path} is an SQLite file of something else: accepted is a ledger, or a path without a file")
+    if version != VERSION:
+        raise JudgeError(f"ledger {path} has version {version}: this program reads version {VERSION}")
