@@ -1,0 +1,105 @@
+"""The cluster bootstrap. Every metric is a function of sums over traces, so a resample is one row of weights.
+
+Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), sections 6 and 13 (percentile intervals);
+Field and Welsh, Bootstrapping clustered data (JRSS B 69, 2007): whole clusters are drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.config import PipelineError
+from pipeline.matching import Floats
+from pipeline.metrics.estimate import Estimate
+
+MAX_DEGENERATE = 0.05
+"""The largest share of resamples without a value; beyond it no interval is given."""
+
+
+@dataclass(frozen=True)
+class MetricSettings:
+    """`resamples` of whole clusters, drawn with `seed`; the interval holds the share `level` of them."""
+
+    resamples: int = 1000
+    seed: int = 0
+    level: float = 0.95
+
+    def __post_init__(self) -> None:
+        if self.resamples < 2 or not 0 < self.level < 1:
+            raise PipelineError(
+                f"resamples {self.resamples} and level {self.level}: accepted are 2 or more, and between 0 and 1"
+            )
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A metric as a function of sums over traces.
+
+    `columns` (traces, k) holds what each trace adds. `value` maps sums (m, k) to m values, NaN where undefined; NaN
+    never leaves this package: `reason` is then given instead. `n` is how many units the value rests on.
+    """
+
+    columns: Floats
+    value: Callable[[Floats], Floats]
+    n: int
+    reason: str
+
+
+def ratio(sums: Floats) -> Floats:
+    """Column 0 over column 1; NaN where the denominator is 0."""
+    result = np.full(len(sums), np.nan)
+    np.divide(sums[:, 0], sums[:, 1], out=result, where=sums[:, 1] > 0)
+    return result
+
+
+def estimates(
+    statistics: Mapping[str, Statistic], clusters: Sequence[str], settings: MetricSettings
+) -> dict[str, Estimate]:
+    """Each statistic with its interval. `clusters` names each trace's cluster."""
+    draws = _draws(statistics, clusters, settings)
+    return {
+        name: _estimate(draws[name], statistic.n, statistic.reason, settings.level)
+        for name, statistic in statistics.items()
+    }
+
+
+def differences(
+    left: Mapping[str, Statistic], right: Mapping[str, Statistic], clusters: Sequence[str], settings: MetricSettings
+) -> dict[str, Estimate]:
+    """`left` minus `right` on the same traces in the same order, with the same resamples for both sides."""
+    ours, theirs = _draws(left, clusters, settings), _draws(right, clusters, settings)
+    result = {}
+    for name, statistic in left.items():
+        undefined = statistic if math.isnan(ours[name][0]) else right[name]
+        n = min(statistic.n, right[name].n)
+        result[name] = _estimate(ours[name] - theirs[name], n, undefined.reason, settings.level)
+    return result
+
+
+def _draws(statistics: Mapping[str, Statistic], clusters: Sequence[str], settings: MetricSettings) -> dict[str, Floats]:
+    """Values of shape (1 + resamples): the observed one first. Equal clusters and settings give equal resamples."""
+    names = sorted(set(clusters))
+    if not names:
+        return {name: np.full(1 + settings.resamples, np.nan) for name in statistics}
+    places = {name: number for number, name in enumerate(names)}
+    member = np.array([places[name] for name in clusters])
+    generator = np.random.default_rng(settings.seed)
+    drawn = generator.multinomial(len(names), np.full(len(names), 1 / len(names)), size=settings.resamples)
+    weights = np.vstack([np.ones(len(names)), drawn])[:, member]
+    return {name: statistic.value(weights @ statistic.columns) for name, statistic in statistics.items()}
+
+
+def _estimate(draws: Floats, n: int, reason: str, level: float) -> Estimate:
+    if math.isnan(draws[0]):
+        return Estimate(None, n=n, reason=reason)
+    value = float(draws[0])
+    defined = draws[1:][~np.isnan(draws[1:])]
+    lost = 1 - len(defined) / len(draws[1:])
+    if lost > MAX_DEGENERATE:
+        return Estimate(value, n=n, reason=f"no interval: undefined in {lost:.0%} of the resamples ({reason})")
+    low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
+    return Estimate(value, float(low), float(high), n)

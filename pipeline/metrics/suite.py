@@ -1,0 +1,85 @@
+"""All metrics of a table, of one of its dimensions, and their paired differences between two tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pipeline.config import PipelineError
+from pipeline.metrics.agreement import over_repeats, with_people
+from pipeline.metrics.bootstrap import MetricSettings, Statistic, differences, estimates
+from pipeline.metrics.detection import detection
+from pipeline.metrics.estimate import Estimate
+from pipeline.metrics.froc import RATES, free_response
+from pipeline.metrics.table import MatchTable
+
+HIGHER_IS_BETTER: dict[str, bool] = {
+    "coverage": True,
+    "localization": True,
+    "localization_lenient": True,
+    "precision": True,
+    "false_alarms": False,
+    "f1": True,
+    "froc_area": True,
+    **{f"localization_at_{rate:g}": True for rate in RATES},
+    "coverage_high": True,
+    "coverage_medium": True,
+    "coverage_low": True,
+    "alpha": True,
+    "raw_agreement": True,
+    "alpha_scores": True,
+    "std": False,
+    "agreement": True,
+    "agreement_3": True,
+    "agreement_2": True,
+    "off_by_one": True,
+    "kappa": True,
+    "alpha_people": True,
+    "scored_share": True,
+}
+"""Metric -> direction. `reported_share`, the class balance, has none."""
+
+
+def suite_metrics(table: MatchTable, settings: MetricSettings | None = None) -> dict[str, Estimate]:
+    """Every metric over all dimensions of the table, with intervals: the keys of `HIGHER_IS_BETTER` + `reported_share`.
+
+    What each means is said where it is computed: `detection`, `free_response`, `over_repeats`, `with_people`.
+    """
+    return estimates(_statistics(table), table.clusters, settings or MetricSettings())
+
+
+def dimension_metrics(table: MatchTable, dimension: str, settings: MetricSettings | None = None) -> dict[str, Estimate]:
+    """The same metrics for one dimension.
+
+    Raises:
+        PipelineError: no judgment of the table is about it.
+    """
+    return suite_metrics(table.of(dimension), settings)
+
+
+def paired_differences(
+    left: MatchTable, right: MatchTable, settings: MetricSettings | None = None, dimension: str | None = None
+) -> dict[str, Estimate]:
+    """Each metric of `left` minus that of `right`, with the same resamples for both sides.
+
+    Raises:
+        PipelineError: the tables differ in matcher, dimensions, traces or labels.
+    """
+    if dimension is not None:
+        left, right = left.of(dimension), right.of(dimension)
+    for what, ours, theirs in (
+        ("matcher", left.matcher, right.matcher),
+        ("dimensions", left.dimensions, right.dimensions),
+        ("traces", sorted(left.trace_ids), sorted(right.trace_ids)),
+    ):
+        if ours != theirs:
+            raise PipelineError(f"the two tables differ in {what}: a difference needs the same on both sides")
+    others = {row.trace_id: row for row in right.rows}
+    right = replace(right, rows=tuple(others[name] for name in left.trace_ids))
+    for row, other in zip(left.rows, right.rows, strict=True):
+        if (row.errors, row.scores, row.group) != (other.errors, other.scores, other.group):
+            raise PipelineError(f"the two tables differ in the labels or the group of trace {row.trace_id!r}")
+    return differences(_statistics(left), _statistics(right), left.clusters, settings or MetricSettings())
+
+
+def _statistics(table: MatchTable) -> dict[str, Statistic]:
+    return {**detection(table), **free_response(table), **over_repeats(table), **with_people(table)}
