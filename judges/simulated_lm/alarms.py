@@ -24,9 +24,9 @@ THEMES: dict[str, tuple[Theme, ...]] = {
     "goal_fulfillment": (
         Theme(
             0.6,
-            r"terse|short|brief|context|detail|elaborat",
-            "- Not an error: a short answer without context or detail, when it gives what was asked.",
-            ("The wording is terse and gives the reader no context.", "A more detailed reply would serve better here."),
+            r"source|citation|cite|where it comes from|caveat",
+            "- Not an error: an answer that gives no source or caveat, when nobody asked for one.",
+            ("No source is cited, so the user cannot tell where it comes from.", "A caveat would be in place here."),
         ),
         Theme(
             0.4,
@@ -67,9 +67,9 @@ THEMES: dict[str, tuple[Theme, ...]] = {
         ),
         Theme(
             0.4,
-            r"verif|double-?check|intermediate|restat",
-            "- Not an error: a step that verifies a result or restates an intermediate value once.",
-            ("An intermediate value is restated at length.", "Double-checking here costs time and adds little."),
+            r"\bturns?\b|hand-?over|book-?keeping|overhead",
+            "- Not an error: a turn that only records a value, book-keeping that the agent is built to do.",
+            ("A whole turn is spent on book-keeping.", "This hand-over is overhead and could be spared."),
         ),
     ),
     "plan_quality": (
@@ -81,9 +81,9 @@ THEMES: dict[str, tuple[Theme, ...]] = {
         ),
         Theme(
             0.4,
-            r"coarse|granular|detailed enough|generic",
-            "- Not an error: coarse, generic steps, when each names what it produces.",
-            ("Steps are coarse and not detailed enough.", "The granularity is too generic to act upon."),
+            r"verif|double-?check|sanity|final check",
+            "- Not an error: a plan without a step that verifies or double-checks its result.",
+            ("No step verifies the result before it is given.", "A final sanity check was not planned."),
         ),
     ),
     "plan_adherence": (

@@ -28,7 +28,7 @@ class Failure:
 FAILURES: dict[str, Failure] = {
     "bad_plan": Failure(
         cues=(
-            r"(miss|omit|leav|lack|cover|absent)\w*[^.\n]{0,60}(sub-?task|part|step|input)|incomplete plan",
+            r"(miss|omit|leav|lack|cover|absent)\w*[^.\n]{0,60}(sub-?task|part|input)|incomplete plan",
             r"(input|value|operand|result)s?\b[^.\n]{0,70}\b(earlier|previous|prior|before|produced|obtained)",
             r"step by step against the (task|request)|plan (that )?cannot (succeed|work|answer)|go through the plan",
         ),
@@ -59,7 +59,7 @@ FAILURES: dict[str, Failure] = {
     "wrong_argument": Failure(
         cues=(
             r"schema|\b(types?|required|missing|invalid|valid)\b[^.\n]{0,50}(argument|field|parameter|input|name)",
-            r"argument[^.\n]{0,90}(year|entity|period|unit|count|date|quantity|name)|(year|entity|period)[^.\n]{0,60}ask",
+            r"argument[^.\n]{0,90}(year|entity|period|unit|count|date)|(year|entity|period)[^.\n]{0,60}ask",
             r"(match|fit|agree|correspond)\w*[^.\n]{0,40}(sub-?task|step|task|plan|request|asked)",
         ),
         names=r"wrong arg|argument|parameter|invalid (call|invocation)|tool call(ing)?|schema",
@@ -105,7 +105,7 @@ FAILURES: dict[str, Failure] = {
         cues=(
             r"repeat|duplicat|redundan|the same (call|tool|step|work)|twice",
             r"(same|identical) argument|already (have|has|had|obtained|available|returned|given|known)",
-            r"loop|retr(y|ies)|never used|unused|no new information",
+            r"retr(y|ies)|never used|unused|(nothing|no) new( information)?",
         ),
         names=r"repeat|redundan|duplicate|loop|resource abuse|inefficien",
         bullet="- A repeated call: the same tool with identical arguments again, though the result was already "
@@ -120,11 +120,11 @@ FAILURES: dict[str, Failure] = {
         cues=(
             r"answer\w*[^.\n]{0,70}(question|asked|request|task|goal)|(question|request|task)[^.\n]{0,50}answer",
             r"another (question|entity|year|quantity)|off[- ]target|(entity|quantity|year|unit)[^.\n]{0,50}asked",
-            r"(agree|consisten|contradict|match)\w*[^.\n]{0,60}(trace|value|found|result|output|step)",
+            r"beside the (question|request)|side by side|(intermediate|partial) (value|result|answer)|half of",
         ),
         names=r"off.?target|goal (deviation|fulfil)|final answer|wrong answer|incomplete answer",
-        bullet="- A final answer that is off target: put it beside the question. It must give the quantity, entity and "
-        "year that were asked, and agree with the values that the trace's own steps found.",
+        bullet="- A final answer that is off target: put it beside the question. It must give the quantity, the entity "
+        "and the year that were asked; an intermediate value that was found on the way is no answer.",
         wordings=(
             "The final answer speaks of something other than the question: {facts}.",
             "What was asked is not what is answered: {facts}.",

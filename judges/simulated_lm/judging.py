@@ -24,6 +24,13 @@ from labeled_traces.simulated.checks import Problem
 MAX_FINDINGS, MAX_HOLISTIC_FINDINGS = 10, 24
 MAX_EXPLANATION, MAX_EVIDENCE = 300, 200
 """Limits of the reply contract (`prompts/contract.md`)."""
+CONCRETE = re.compile(
+    r"\w+\([^()]*(?:\([^()]*\)[^()]*)*\)"  # a call
+    r"|\([^()]+\?\)"  # a question
+    r"|(?:the|top) [\w ]{1,30}(?: of)?(?: [A-Z]\w+)+ (?:in|from) \d{4}(?: to \d{4})?"  # a figure
+    r"|\bstep \d+|</?\w+>|\w+_\w+|\bv\d+\b|-?\b\d[\d.,]*\d\b"
+)
+"""What a reader would quote: calls, questions, figures, steps, tags, identifiers, numbers."""
 TRUE_CONFIDENCE = (80.0, 11.0)
 ALARM_CONFIDENCE = (62.0, 15.0)
 """Mean and standard deviation: confidence carries some information, no more."""
@@ -161,10 +168,8 @@ class Reader:
 
 
 def _facts(problem: Problem) -> str:
-    """The concrete values that a description names, without its sentence."""
-    found = re.findall(
-        r"`[^`]+`|\"[^\"]+\"|'[^']+'|\w+\([^)]*\)|[A-Z]\w+(?: [A-Z]\w+)*|\w*_\w+|-?\d[\d.,]*\d|\d", problem.description
-    )
+    """The concrete things that a description names, without its sentence."""
+    found = (match[0].strip() for match in CONCRETE.finditer(problem.description))
     return ", ".join(dict.fromkeys(found)) or "see the quoted text"
 
 

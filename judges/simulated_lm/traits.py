@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from judges.render import estimate_tokens
 from judges.simulated_lm.alarms import THEMES, not_errors
-from judges.simulated_lm.failures import FAILURES, described
+from judges.simulated_lm.failures import FAILURES, described, kinds_of
 from judges.simulated_lm.reading import Texts
 
 NOTES = (
@@ -44,16 +45,34 @@ class Traits:
 def read_traits(texts: Texts) -> Traits:
     denials = not_errors(texts.rubric + "\n" + texts.notes + "\n" + texts.template)
     asked = "\n".join(line for line in texts.rubric.splitlines() if line not in denials)
-    replies = re.findall(r"(?m)^Reply: (.*)$", texts.examples)
+    replies = _example_replies(texts.examples)
     themes = THEMES.get(texts.dimension) or [theme for themes in THEMES.values() for theme in themes]
     return Traits(
         described={kind: described(kind, asked) for kind in FAILURES},
-        shown=frozenset(kind for kind in FAILURES if any(described(kind, reply) > 0.6 for reply in replies)),
+        shown=frozenset(kind for findings in replies for finding in findings for kind in _kinds(finding)),
         notes=sum(bool(re.search(cue, texts.notes, re.IGNORECASE)) for cue in NOTES) / len(NOTES),
         asks_first_span=bool(re.search(FIRST_SPAN, texts.template + texts.rubric, re.IGNORECASE)),
         asks_evidence=bool(re.search(EVIDENCE_ONLY, texts.template + texts.rubric, re.IGNORECASE)),
-        clean_example=any('"findings": []' in reply for reply in replies),
+        clean_example=[] in replies,
         has_exclusions=bool(texts.exclusions),
         denied=frozenset(theme.cue for theme in themes if re.search(theme.cue, denials, re.IGNORECASE)),
         tokens=estimate_tokens(texts.rubric + texts.notes + texts.examples),
     )
+
+
+def _example_replies(examples: str) -> list[list[str]]:
+    """The explanations in each example's reply; an empty list is a clean example."""
+    replies = []
+    for line in re.findall(r"(?m)^Reply: (\{.*\})$", examples):
+        try:
+            findings = json.loads(line)["findings"]
+            replies.append([str(finding["explanation"]) for finding in findings])
+        except (ValueError, KeyError, TypeError):
+            continue
+    return replies
+
+
+def _kinds(explanation: str) -> tuple[str, ...]:
+    """The kinds of failure that an example's explanation names before its colon, else those that it describes."""
+    named = kinds_of(explanation.partition(":")[0])
+    return named or tuple(kind for kind in FAILURES if described(kind, explanation) > 0.6)
