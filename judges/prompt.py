@@ -86,7 +86,7 @@ def reply_schema(dimension: str, span_ids: Sequence[str]) -> dict[str, Any]:
     judge), so with `max_tokens` of 2,048 (holistic 5,000) a reply that keeps to it is not cut.
     """
     findings: dict[str, Any] = {
-        "span_ids": {"type": "array", "items": _span_id(span_ids), "maxItems": 4},
+        "span_ids": {"type": "array", "items": span_id_schema(span_ids), "maxItems": 4},
         "explanation": {"type": "string", "maxLength": 300},
         "evidence": {"type": "string", "maxLength": 200},
         "severity": {"type": "string", "enum": [str(impact) for impact in Impact]},
@@ -97,12 +97,12 @@ def reply_schema(dimension: str, span_ids: Sequence[str]) -> dict[str, Any]:
     score: dict[str, Any] = {"type": "integer", "enum": list(SCORES)}
     if dimension in PLAN_DIMENSIONS:
         score = {"type": ["integer", "string"], "enum": [*SCORES, NOT_APPLICABLE]}
-    return _strict(
+    return strict_object(
         {
             "rationale": {"type": "string", "maxLength": 800},
             "findings": {
                 "type": "array",
-                "items": _strict(findings),
+                "items": strict_object(findings),
                 "maxItems": 24 if dimension == HOLISTIC else 10,
             },
             "score": score,
@@ -110,14 +110,16 @@ def reply_schema(dimension: str, span_ids: Sequence[str]) -> dict[str, Any]:
     )
 
 
-def _span_id(span_ids: Sequence[str]) -> dict[str, Any]:
+def span_id_schema(span_ids: Sequence[str]) -> dict[str, Any]:
+    """One of the trace's ids; any string where they are too many (then the parser alone checks them)."""
     count, characters = ENUM_LIMITS
     if 0 < len(span_ids) <= count and sum(map(len, span_ids)) <= characters:
         return {"type": "string", "enum": list(span_ids)}
     return {"type": "string", "maxLength": 200}
 
 
-def _strict(properties: dict[str, Any]) -> dict[str, Any]:
+def strict_object(properties: dict[str, Any]) -> dict[str, Any]:
+    """An object with exactly these keys, as strict structured output wants it."""
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 

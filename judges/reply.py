@@ -17,6 +17,9 @@ from judges.prompt import NOT_APPLICABLE, PLAN_DIMENSIONS
 from labeled_traces.label import DIMENSIONS, SCORES, Impact, score_from_impacts
 from labeled_traces.trace import TraceError
 
+CUT = ("length", "max_tokens")
+"""Finish reasons of a reply that ran into `max_tokens`."""
+
 UNREADABLE_CONFIDENCE = 50
 MAX_FALSE_STARTS = 1000
 """How many opening braces that start no JSON object are passed over before a reply is given up."""
@@ -107,7 +110,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _without_answer(text: str, finish_reason: str, problem: str) -> tuple[Outcome, None, tuple[()], str, str]:
     outcome, detail = Outcome.UNPARSEABLE, f"the reply cannot be used: {problem}"
-    if finish_reason in ("length", "max_tokens"):
+    if finish_reason in CUT:
         outcome, detail = Outcome.TRUNCATED, "the reply was cut at max_tokens"
     elif finish_reason in ("content_filter", "refusal") or ("{" not in text and _REFUSAL.match(text)):
         outcome, detail = Outcome.REFUSED, f"the model refused: {clean(text.strip())[:200]}"

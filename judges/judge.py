@@ -1,0 +1,152 @@
+"""One reading of one trace by one judge: render, extract the plan, ask, parse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from judges.budget import reserved_tokens
+from judges.judgment import Judgment, Outcome
+from judges.ledger import NotInLedger
+from judges.lm import LM, LMError, LMReply, LMRequest
+from judges.plan import parse_plan, plan_request, wants_plan
+from judges.program import JudgeProgram
+from judges.prompt import build_messages, reply_schema
+from judges.render import Rendering, render
+from judges.reply import CUT, ParsedReply, final_object, parse_reply
+from labeled_traces.trace import Trace, text_hash
+
+
+async def judge(program: JudgeProgram, trace: Trace, lm: LM, repeat: int, seed: int | None = None) -> Judgment:
+    """What the judge says, or the outcome that tells why it says nothing.
+
+    A reply that was cut is asked for once more with `max_tokens` doubled. `seed` and `repeat` together seed the calls,
+    so repeats differ and a run can be repeated. Tokens and cost are those of all calls that stand behind the judgment,
+    whether they were made now or replayed.
+
+    Raises:
+        BudgetExhausted: a call was not sent.
+        NotInLedger: a replay was asked for a call that it does not hold.
+    """
+    rendering = _rendered(_Identity(trace), program.knobs.trace_tokens)
+    replies: list[LMReply] = []
+    try:
+        parsed = await _ask(program, rendering, _Caller(lm, replies), repeat, seed)
+    except NotInLedger:
+        raise
+    except LMError as error:
+        outcome = Outcome(error.kind) if error.kind in set(Outcome) else Outcome.PROVIDER_ERROR
+        parsed = ParsedReply(outcome, detail=str(error))
+    costs = [reply.cost for reply in replies]
+    return Judgment(
+        trace_id=trace.trace_id,
+        dimension=program.dimension,
+        program=program.hash,
+        repeat=repeat,
+        outcome=parsed.outcome,
+        score=parsed.score,
+        findings=parsed.findings,
+        rationale=parsed.rationale,
+        detail=parsed.detail,
+        prompt_tokens=sum(reply.prompt_tokens for reply in replies),
+        completion_tokens=sum(reply.completion_tokens for reply in replies),
+        cost=_total(costs),
+        cut=rendering.cut,
+        warnings=parsed.warnings,
+    )
+
+
+def estimate_call(program: JudgeProgram, trace: Trace) -> tuple[int, int]:
+    """Prompt tokens and most completion tokens of one judgment, its plan extraction included; an upper bound, since the
+    judges and repeats of a trace share one extraction."""
+    rendering = _rendered(_Identity(trace), program.knobs.trace_tokens)
+    requests = [judge_request(program, rendering, None, 0, None)]
+    if wants_plan(program):
+        requests.append(plan_request(program, rendering))
+    estimates = [reserved_tokens(request) for request in requests]
+    return sum(prompt for prompt, _ in estimates), sum(completion for _, completion in estimates)
+
+
+def judge_request(
+    program: JudgeProgram, rendering: Rendering, plan: str | None, repeat: int, seed: int | None
+) -> LMRequest:
+    """The judge's call; `plan` is an extracted plan to show."""
+    knobs = program.knobs
+    return LMRequest(
+        model=knobs.model,
+        messages=build_messages(program, rendering, plan),
+        temperature=knobs.temperature,
+        max_tokens=knobs.max_tokens,
+        schema=reply_schema(program.dimension, rendering.span_ids),
+        endpoint=knobs.endpoint,
+        seed=_call_seed(seed, repeat),
+        repeat=repeat,
+    )
+
+
+@dataclass(frozen=True)
+class _Caller:
+    """Asks, and keeps each reply in `replies`."""
+
+    lm: LM
+    replies: list[LMReply]
+
+    async def complete(self, request: LMRequest) -> LMReply:
+        reply = await self.lm.complete(request)
+        self.replies.append(reply)
+        if reply.finish_reason in CUT and final_object(reply.text or "")[0] is None:
+            reply = await self.lm.complete(replace(request, max_tokens=request.max_tokens * 2))
+            self.replies.append(reply)
+        return reply
+
+
+async def _ask(
+    program: JudgeProgram, rendering: Rendering, caller: _Caller, repeat: int, seed: int | None
+) -> ParsedReply:
+    if not rendering.span_ids:
+        limit = program.knobs.trace_tokens
+        return ParsedReply(
+            Outcome.TOO_LONG, detail=f"not one span fits into the limit of {limit} tokens (trace_tokens)"
+        )
+    plan, warnings = None, []
+    if wants_plan(program):
+        found = await caller.complete(plan_request(program, rendering, _call_seed(seed, 0)))
+        extracted = parse_plan(found.text, rendering.span_ids)
+        if extracted is None:
+            warnings.append("the plan extraction's reply cannot be used: judged without an extracted plan")
+        elif extracted.source == "none":
+            return ParsedReply(Outcome.NOT_APPLICABLE, detail="no plan was found in the trace")
+        else:
+            plan = extracted.text
+    reply = await caller.complete(judge_request(program, rendering, plan, repeat, seed))
+    parsed = parse_reply(reply.text, reply.finish_reason, program.dimension, rendering.span_ids)
+    return replace(parsed, warnings=(*warnings, *parsed.warnings))
+
+
+def _call_seed(seed: int | None, repeat: int) -> int | None:
+    """One seed for all repeats would make them equal; neighbouring seeds of two runs would share calls."""
+    return None if seed is None else int(text_hash(f"{seed} {repeat}")[:7], 16)
+
+
+def _total(costs: Sequence[float | None]) -> float | None:
+    return None if not costs or None in costs else sum(cost for cost in costs if cost is not None)
+
+
+class _Identity:
+    """A trace as a cache key: traces hold dictionaries, so they have no hash of their own."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and self.trace is other.trace
+
+    def __hash__(self) -> int:
+        return id(self.trace)
+
+
+@lru_cache(maxsize=64)
+def _rendered(identity: _Identity, token_limit: int) -> Rendering:
+    """All judges of a trace read one rendering, back to back."""
+    return render(identity.trace, token_limit)
