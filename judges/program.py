@@ -11,9 +11,10 @@ from typing import Any
 
 import yaml
 
-from judges.judgment import HOLISTIC
+from judges.decision import DecisionRule
+from judges.judgment import HOLISTIC, Outcome
 from judges.lm import JudgeError
-from labeled_traces.label import DIMENSIONS
+from labeled_traces.label import DIMENSIONS, SCORES
 from labeled_traces.trace import text_hash
 
 PROMPTS = Path(__file__).parent / "prompts"
@@ -49,13 +50,19 @@ class Knobs:
         }
         for name, (low, high) in limits.items():
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-                raise JudgeError(f"knob {name} is {value!r}: accepted is a number from {low} to {high}")
+            types, kind = (int | float, "number") if name == "temperature" else (int, "whole number")
+            if isinstance(value, bool) or not isinstance(value, types) or not low <= value <= high:
+                raise JudgeError(f"knob {name} is {value!r}: accepted is a {kind} from {low} to {high}")
+        if not isinstance(self.plan_extraction, bool):
+            raise JudgeError(f"knob plan_extraction is {self.plan_extraction!r}: accepted are true and false")
+        if not isinstance(self.endpoint, str):
+            raise JudgeError(f"knob endpoint is {self.endpoint!r}: accepted is a base URL, or an empty text")
         if self.example_order not in ("as_written", "reversed"):
             raise JudgeError(f"knob example_order is {self.example_order!r}: accepted are as_written and reversed")
-        if not self.model:
+        if not isinstance(self.model, str) or not self.model.strip():
             raise JudgeError(
-                "knob model is empty: accepted is a LiteLLM model name such as openai/gpt-5, or simulated/default"
+                f"knob model is {self.model!r}: accepted is a LiteLLM model name such as openai/gpt-5, "
+                "or simulated/default"
             )
 
 
@@ -63,7 +70,7 @@ class Knobs:
 class JudgeProgram:
     """One judge. `dimension` is a dimension's name, or `holistic`.
 
-    `examples` is JSON Lines, each line `{"excerpt": str, "findings": [...], "score": 0-3, "trace_id": str}`.
+    `examples` is JSON Lines, each line `{"excerpt": str, "findings": [{...}], "score": 0-3, "trace_id": str}`.
     `parent` is the hash of the program that this one was made from, `origin` says by what.
     """
 
@@ -83,9 +90,14 @@ class JudgeProgram:
             )
         if not self.rubric.strip():
             raise JudgeError(f"the {self.dimension} program has an empty rubric")
-        for number, line in enumerate(self.examples.splitlines(), 1):
-            if line.strip():
-                _check_example(line, f"{self.dimension} examples, line {number}")
+        for part, text in self.parts.items():
+            try:
+                text.encode()
+            except UnicodeEncodeError as error:
+                where = f"the {self.dimension} program's {part}, character {error.start}"
+                raise JudgeError(f"{where}: a lone surrogate is no text, so it can be neither saved nor sent") from None
+        for number, line in _lines(self.examples):
+            _check_example(line, f"{self.dimension} examples, line {number}")
 
     @property
     def parts(self) -> dict[str, str]:
@@ -101,7 +113,7 @@ class JudgeProgram:
     @property
     def shown_examples(self) -> list[dict[str, Any]]:
         """The examples that the prompt shows, in their order there."""
-        rows = [json.loads(line) for line in self.examples.splitlines() if line.strip()][: self.knobs.max_examples]
+        rows = [json.loads(line) for _, line in _lines(self.examples)][: self.knobs.max_examples]
         return rows[::-1] if self.knobs.example_order == "reversed" else rows
 
     def with_parts(self, parts: Mapping[str, str], origin: str) -> JudgeProgram:
@@ -117,14 +129,16 @@ class JudgeProgram:
         return JudgeProgram(self.dimension, **texts, knobs=self.knobs, parent=self.hash, origin=origin)
 
     def with_knobs(self, **changes: Any) -> JudgeProgram:
-        """A child with other knobs.
+        """A child with other knobs; self where they change nothing.
 
         Raises:
             JudgeError: an unknown knob or a value outside its range.
         """
-        return replace(self, knobs=_knobs({**asdict(self.knobs), **changes}, self.dimension))
+        knobs = _knobs({**asdict(self.knobs), **changes}, self.dimension)
+        return self if knobs == self.knobs else replace(self, knobs=knobs, parent=self.hash, origin="knobs")
 
     def save(self, folder: Path) -> None:
+        """Writes the folder that `load` reads."""
         folder.mkdir(parents=True, exist_ok=True)
         for part, file_name in PARTS.items():
             (folder / file_name).write_text(getattr(self, part), encoding="utf-8", newline="\n")
@@ -134,13 +148,14 @@ class JudgeProgram:
 
     @classmethod
     def load(cls, folder: Path) -> JudgeProgram:
-        """Reads what `save` wrote; a person may have edited the texts since.
+        """Reads what `save` wrote. If someone has edited it since, the result is a child of what was saved.
 
         Raises:
             JudgeError: a missing file, an unknown key, or a value that is out of range; the message names the folder.
         """
         try:
-            texts = {part: (folder / name).read_text(encoding="utf-8") for part, name in PARTS.items()}
+            # Bytes, since reading as text would change the line breaks and with them the hash.
+            texts = {part: (folder / name).read_bytes().decode() for part, name in PARTS.items()}
             about = yaml.safe_load((folder / "program.yaml").read_text(encoding="utf-8"))
             knobs = yaml.safe_load((folder / "knobs.yaml").read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
@@ -151,22 +166,26 @@ class JudgeProgram:
         if not isinstance(about, dict) or "dimension" not in about:
             raise JudgeError(f"{folder / 'program.yaml'} names no dimension")
         try:
-            return cls(
-                dimension=about["dimension"],
-                knobs=_knobs(knobs, str(folder)),
+            program = cls(
+                dimension=str(about["dimension"]),
+                knobs=_knobs(knobs, "knobs.yaml"),
                 parent=about.get("parent"),
-                origin=about.get("origin", "unknown"),
+                origin=str(about.get("origin", "unknown")),
                 **texts,
             )
         except JudgeError as error:
             raise JudgeError(f"{folder}: {error}") from error
+        saved = about.get("hash")
+        return program if saved in (None, program.hash) else replace(program, parent=str(saved), origin="edited")
 
 
 @dataclass(frozen=True)
 class JudgeSuite:
-    """The judges that are used together: one per dimension, or the holistic one alone."""
+    """The judges that are used together: one per dimension, or the holistic one alone. `rule` turns their raw
+    findings into what is reported."""
 
     programs: Mapping[str, JudgeProgram]
+    rule: DecisionRule = field(default_factory=DecisionRule)
 
     def __post_init__(self) -> None:
         if not self.programs:
@@ -177,27 +196,50 @@ class JudgeSuite:
 
     @cached_property
     def hash(self) -> str:
-        return text_hash(json.dumps(sorted(program.hash for program in self.programs.values())))[:16]
+        """The first 16 hex digits of the sha256 of the programs' hashes and the rule."""
+        content = [sorted(program.hash for program in self.programs.values()), self.rule.to_json()]
+        return text_hash(json.dumps(content, sort_keys=True))[:16]
 
     def with_program(self, program: JudgeProgram) -> JudgeSuite:
-        return JudgeSuite({**self.programs, program.dimension: program})
+        return replace(self, programs={**self.programs, program.dimension: program})
 
     def save(self, folder: Path) -> None:
+        """One sub-folder a program, and the rule beside them.
+
+        Raises:
+            JudgeError: the folder holds a judge that is not in this suite, which `load` would take in.
+        """
+        others = sorted({path.name for path in _program_folders(folder)} - set(self.programs))
+        if others:
+            raise JudgeError(f"{folder} holds other judges ({', '.join(others)}): accepted is a folder without them")
         for name, program in self.programs.items():
             program.save(folder / name)
+        self.rule.save(folder)
 
     @classmethod
     def load(cls, folder: Path) -> JudgeSuite:
-        """One program per sub-folder.
+        """One program per sub-folder, in the order of the dimensions; without a rule's file the rule is the default.
 
         Raises:
-            JudgeError: the folder holds no program, or a broken one.
+            JudgeError: the folder holds no program, a broken one, two of one dimension, or a broken rule.
         """
-        folders = sorted(path.parent for path in folder.glob("*/program.yaml"))
+        folders = _program_folders(folder)
         if not folders:
             raise JudgeError(f"{folder} holds no judge program: accepted is a folder with one sub-folder per dimension")
-        programs = [JudgeProgram.load(path) for path in folders]
-        return cls({program.dimension: program for program in programs})
+        programs: dict[str, JudgeProgram] = {}
+        for path in folders:
+            program = JudgeProgram.load(path)
+            if program.dimension in programs:
+                raise JudgeError(f"{folder} holds two judges of {program.dimension}, one of them in {path.name}")
+            programs[program.dimension] = program
+        order = [name for name in (*DIMENSIONS, HOLISTIC) if name in programs]
+        return cls({name: programs[name] for name in order}, DecisionRule.load(folder))
+
+
+def _program_folders(folder: Path) -> list[Path]:
+    """The sub-folders with a program in them, whole or broken."""
+    marks = ("program.yaml", PARTS["rubric"])
+    return sorted({path.parent for mark in marks for path in folder.glob(f"*/{mark}")})
 
 
 def seed_program(dimension: str, knobs: Knobs | None = None) -> JudgeProgram:
@@ -223,13 +265,24 @@ def _knobs(values: Any, where: str) -> Knobs:
         raise JudgeError(f"{where}: knobs: {error}. Accepted are {', '.join(Knobs.__dataclass_fields__)}") from error
 
 
+def _lines(examples: str) -> list[tuple[int, str]]:
+    """Numbered lines that are not blank. Only LF ends one: JSON strings may hold other line breaks as they are."""
+    return [(number, line) for number, line in enumerate(examples.split("\n"), 1) if line.strip()]
+
+
 def _check_example(line: str, where: str) -> None:
     try:
         row = json.loads(line)
-        accepted = isinstance(row, dict) and isinstance(row["excerpt"], str) and isinstance(row["findings"], list)
-    except (ValueError, KeyError):
+        accepted = (
+            isinstance(row["excerpt"], str)
+            and isinstance(row["findings"], list)
+            and all(isinstance(finding, dict) for finding in row["findings"])
+            and not isinstance(row.get("score"), bool)
+            and row.get("score") in (None, *SCORES, Outcome.NOT_APPLICABLE)
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         accepted = False
     if not accepted:
         raise JudgeError(
-            f'{where}: accepted is one JSON object a line: {{"excerpt": str, "findings": [...], "score": 0-3}}'
+            f'{where}: accepted is one JSON object a line: {{"excerpt": str, "findings": [{{...}}], "score": 0-3}}'
         )

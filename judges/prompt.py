@@ -6,20 +6,20 @@ cache serves it; the judge's own texts follow. Texts are joined, never formatted
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from judges.judgment import HOLISTIC
+from judges.judgment import HOLISTIC, Outcome
 from judges.lm import Message
+from judges.notation import INPUT, clean, json_text, prefixed
 from judges.program import PROMPTS, JudgeProgram
 from judges.render import Rendering
 from labeled_traces.label import DIMENSIONS, SCORES, Impact
 from labeled_traces.trace import text_hash
 
-NOT_APPLICABLE = "not_applicable"
+NOT_APPLICABLE = Outcome.NOT_APPLICABLE.value
 PLAN_DIMENSIONS = ("plan_quality", "plan_adherence")
 """The dimensions that a trace without a plan has no score for, and that an extracted plan is shown to."""
 
@@ -128,6 +128,5 @@ def _examples(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _example(number: int, row: dict[str, Any]) -> str:
-    excerpt = "\n".join(f"> {line}" for line in row["excerpt"].split("\n"))
     reply = {"findings": row["findings"], "score": row.get("score")}
-    return f"### Example {number}\n\n{excerpt}\n\nReply: {json.dumps(reply, ensure_ascii=False)}"
+    return f"### Example {number}\n\n{prefixed(INPUT, clean(row['excerpt']))}\nReply: {json_text(reply)}"
