@@ -14,7 +14,7 @@ from labeled_traces.files import parse_json, read_lines, write_lines
 from labeled_traces.label import ErrorLabel, Impact, ScoreLabel
 from labeled_traces.trace import JSON, Span, SpanKind, Trace, TraceError, text_hash
 
-CLEAN = ("checked", "presumed")
+CLEAN = ("checked", "presumed", "unknown")
 T = TypeVar("T")
 
 
@@ -22,9 +22,9 @@ T = TypeVar("T")
 class LabeledTrace:
     """A trace with what people said of it.
 
-    `group` holds the traces of one task together in a split. `clean`: what no errors mean, `checked` (people looked) or
-    `presumed` (it reached its goal, nobody looked). `reference` is the answer, never shown to a judge unless the
-    user allows it. All raters' labels are kept.
+    `group` holds the traces of one task together in a split. `clean`: what no errors mean, `checked` (people looked),
+    `presumed` (it reached its goal, nobody looked) or `unknown` (nobody looked; it may have failed). `reference` is the
+    answer, never shown to a judge unless the user allows it. All raters' labels are kept.
 
     Raises:
         TraceError: another value of `clean`, or an error label at a span that the trace does not have.
@@ -40,7 +40,7 @@ class LabeledTrace:
 
     def __post_init__(self) -> None:
         if self.clean not in CLEAN:
-            raise TraceError(f"trace {self.trace_id!r}: clean is {self.clean!r}: accepted are {' and '.join(CLEAN)}")
+            raise TraceError(f"trace {self.trace_id!r}: clean is {self.clean!r}: accepted are {', '.join(CLEAN)}")
         for error in self.errors:
             if error.span_id is not None and error.span_id not in self.trace.by_id:
                 raise TraceError(f"trace {self.trace_id!r}: an error label names the unknown span {error.span_id!r}")
@@ -48,6 +48,11 @@ class LabeledTrace:
     @property
     def trace_id(self) -> str:
         return self.trace.trace_id
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether a finding in this trace is a false alarm: no errors, and a reason to believe so."""
+        return not self.errors and self.clean != "unknown"
 
     def errors_of(self, dimension: str) -> tuple[ErrorLabel, ...]:
         return tuple(error for error in self.errors if dimension in error.dimensions)

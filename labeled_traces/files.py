@@ -17,15 +17,24 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     Raises:
         TraceError: no such file, a folder, unreadable, or not UTF-8 text.
     """
+    return ((number, line) for number, line in _all_lines(path) if line.strip())
+
+
+def read_text(path: Path) -> str:
+    """The whole file. Raises as `read_lines` does."""
+    return "".join(line for _, line in _all_lines(path))
+
+
+def _all_lines(path: Path) -> Iterator[tuple[int, str]]:
     try:
         with path.open("rb") as file:
             for number, raw in enumerate(file, 1):
                 try:
-                    line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+                    # Some writers let a lone surrogate through as three bytes: read, and left to whoever reads on.
+                    line = raw.decode("utf-8", "surrogatepass")
                 except UnicodeDecodeError as error:
                     raise TraceError(f"{path}, line {number}: not UTF-8 text ({error.reason}): {_ACCEPTED}") from None
-                if line.strip():
-                    yield number, line
+                yield number, line.removeprefix("\ufeff") if number == 1 else line
     except OSError as error:
         raise TraceError(f"{path}: cannot be read ({error.strerror}): {_ACCEPTED}") from None
 

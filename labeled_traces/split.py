@@ -240,7 +240,7 @@ def _strata(row: LabeledTrace) -> Counter[str]:
         f"{dimension}/{error.impact}" for error in row.errors for dimension in error.dimensions or ("outside",)
     )
     counts["traces"] = 1
-    counts["clean"] = int(not row.errors)
+    counts["clean"] = int(row.is_clean)
     return +counts
 
 

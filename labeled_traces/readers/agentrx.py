@@ -1,0 +1,204 @@
+"""AgentRx: tau-bench chat runs with people's step labels.
+
+A run is `{task_id, trial, reward, traj: [chat messages], info, ...}`; only `traj` becomes a trace, since `info` and
+`reward` hold the answer. Message i (from 0, the system message included) is the span `step-i` below the root span
+`run`. Labels (`{trajectory_id, failures: [...]}`) count steps from 1: `step_number` n is span `step-(n-1)`.
+
+AgentRx gives no impact: the root cause counts as high, every other failure as medium. This is our own reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from labeled_traces.dataset import LabeledTrace
+from labeled_traces.label import ErrorLabel, Impact
+from labeled_traces.readers.attributes import decoded
+from labeled_traces.readers.records import read_records
+from labeled_traces.readers.repair import build_trace, mend_value
+from labeled_traces.readers.report import ReadOptions
+from labeled_traces.trace import JSON, Span, SpanKind, Trace, TraceError
+
+ROOT = "run"
+
+
+def role(record: JSON) -> str | None:
+    """`traces` or `labels` if this reader can read the record, else None."""
+    if isinstance(record, dict) and "trajectory_id" in record and "failures" in record:
+        return "labels"
+    return "traces" if isinstance(record, dict) and "traj" in record else None
+
+
+def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, LabeledTrace]]:
+    """(place, row) pairs. Labels join failed runs by task id, or any run by trace id (`tau-<task>-<trial>`).
+
+    Raises:
+        TraceError: a record of another form, or labels that fit several runs; names file and record.
+    """
+    labels = _load_labels(options)
+    used: dict[str, str] = {}
+    for path in paths:
+        for where, record in read_records(path, options.report):
+            if role(record) != "traces":
+                raise TraceError(f"{where}: not a tau-bench run: accepted is {{task_id, trial, reward, traj: [...]}}")
+            row, key = _row(record, labels, where, options)
+            if key is not None:
+                if key in used:
+                    raise TraceError(
+                        f"{where}: labels of {key!r} fit {used[key]!r} and {row.trace_id!r}: name the run "
+                        "in trajectory_id"
+                    )
+                used[key] = row.trace_id
+            yield where, row
+    for key, (where, _) in labels.items():
+        if key not in used:
+            options.report.add("labels without a failed run", f"{where}, trajectory {key}")
+
+
+def _load_labels(options: ReadOptions) -> dict[str, tuple[str, Mapping[str, JSON]]]:
+    labels: dict[str, tuple[str, Mapping[str, JSON]]] = {}
+    for path in options.labels:
+        for where, record in read_records(path, options.report):
+            if role(record) != "labels" or not isinstance(record["failures"], list):
+                raise TraceError(f"{where}: no AgentRx labels: accepted is {{trajectory_id, failures: [...]}}")
+            key = str(record["trajectory_id"]).strip()
+            if key in labels and labels[key][1] != record:
+                raise TraceError(f"trajectory {key!r} has labels at {labels[key][0]} and other ones at {where}")
+            labels[key] = where, record
+    return labels
+
+
+def _row(
+    record: Mapping[str, JSON],
+    labels: Mapping[str, tuple[str, Mapping[str, JSON]]],
+    where: str,
+    options: ReadOptions,
+) -> tuple[LabeledTrace, str | None]:
+    """The row, and the trajectory_id of the labels that it took."""
+    task = str(record.get("task_id", "")).strip()
+    if not task:
+        raise TraceError(f"{where}, task_id: is missing: accepted is a number or a text")
+    trial = record.get("trial")
+    trace_id = f"tau-{task}" if trial is None else f"tau-{task}-{trial}"
+    trace = build_trace(trace_id, _spans(record["traj"], where, options), "none", where, options)
+    reward = record.get("reward")
+    passed = isinstance(reward, int | float) and reward >= 1
+    key = trace_id if trace_id in labels else task if task in labels and not passed else None
+    errors: tuple[ErrorLabel, ...] = ()
+    metadata: dict[str, JSON] = {"source": "agentrx", "reward": reward}
+    if key is not None:
+        place, found = labels[key]
+        errors = _errors(found, trace, place, options)
+        metadata["failure_summary"] = str(found.get("failure_summary") or "")
+    elif not passed:
+        options.report.add("failed run without labels", f"{where}, {trace_id}")
+    row = LabeledTrace(
+        trace=trace,
+        errors=errors,
+        group=f"tau-{task}",
+        clean="checked" if key is not None else "presumed" if passed else "unknown",
+        reference=_reference(record),
+        metadata=mend_value(metadata, where, options),
+    )
+    return row, key
+
+
+def _reference(record: Mapping[str, JSON]) -> str | None:
+    info = record.get("info")
+    task = info.get("task") if isinstance(info, dict) else None
+    outputs = task.get("outputs") if isinstance(task, dict) else None
+    return "\n".join(str(output) for output in outputs) or None if isinstance(outputs, list) else None
+
+
+def _spans(messages: JSON, where: str, options: ReadOptions) -> list[Span]:
+    """The conversation as a tree: a root, every message below it, a tool's result below the message that called it."""
+    if not isinstance(messages, list) or not messages:
+        raise TraceError(f"{where}, traj: is {type(messages).__name__} or empty: accepted is a list of chat messages")
+    spans: list[Span] = []
+    calls: dict[str, tuple[str, Mapping[str, JSON]]] = {}
+    for index, raw in enumerate(messages):
+        place = f"{where}, traj[{index}]"
+        if not isinstance(raw, dict) or not isinstance(raw.get("role"), str):
+            raise TraceError(f"{place}: accepted is a chat message with a role")
+        message = mend_value(raw, place, options)
+        span_id = f"step-{index}"
+        if message["role"] == "assistant":
+            spans.append(_assistant(span_id, message, calls))
+        elif message["role"] == "tool":
+            spans.append(_tool(span_id, message, calls, place, options))
+        else:
+            spans.append(Span(span_id, ROOT, message["role"], SpanKind.CHAIN, inputs=_content(message)))
+    asked = next((span.inputs for span in spans if span.name == "user"), None)
+    said = (span.outputs["messages"][0]["content"] for span in reversed(spans) if span.kind is SpanKind.LLM)
+    answer = next((content for content in said if content), None)
+    return [Span(ROOT, None, "agent", SpanKind.AGENT, inputs=asked, outputs=answer), *spans]
+
+
+def _assistant(span_id: str, message: Mapping[str, JSON], calls: dict[str, tuple[str, Mapping[str, JSON]]]) -> Span:
+    answer: dict[str, JSON] = {"role": "assistant", "content": _content(message)}
+    asked = []
+    for call in message.get("tool_calls") or []:
+        function = call.get("function") if isinstance(call, dict) else None
+        if isinstance(function, dict):
+            arguments = decoded(function.get("arguments"))
+            asked.append({"id": call.get("id"), "name": str(function.get("name") or ""), "arguments": arguments})
+            calls[str(call.get("id"))] = span_id, asked[-1]
+    if asked:
+        answer["tool_calls"] = asked
+    return Span(span_id, ROOT, "assistant", SpanKind.LLM, outputs={"messages": [answer]})
+
+
+def _tool(
+    span_id: str,
+    message: Mapping[str, JSON],
+    calls: Mapping[str, tuple[str, Mapping[str, JSON]]],
+    place: str,
+    options: ReadOptions,
+) -> Span:
+    parent, call = calls.get(str(message.get("tool_call_id")), (ROOT, {}))
+    if not call:
+        options.report.add("tool result without its call", place)
+    name = str(message.get("name") or call.get("name") or "tool")
+    return Span(span_id, parent, name, SpanKind.TOOL, inputs=call.get("arguments"), outputs=_content(message))
+
+
+def _content(message: Mapping[str, JSON]) -> JSON:
+    """The text of a message, also where it is a list of parts."""
+    content = message.get("content")
+    if isinstance(content, list):
+        return "\n".join(str(part.get("text", part)) if isinstance(part, dict) else str(part) for part in content)
+    return content
+
+
+def _errors(record: Mapping[str, JSON], trace: Trace, where: str, options: ReadOptions) -> tuple[ErrorLabel, ...]:
+    root = record.get("root_cause")
+    root_id = root.get("failure_id") if isinstance(root, dict) else None
+    errors = []
+    for number, failure in enumerate(record["failures"], 1):
+        place = f"{where}, failure {number}"
+        if not isinstance(failure, dict):
+            raise TraceError(
+                f"{place}: is {type(failure).__name__}: accepted is {{step_number, failure_category, ...}}"
+            )
+        category = str(failure.get("failure_category") or "").strip()
+        if options.taxonomy.find(category) is None:
+            options.report.add("category that the taxonomy does not have", f"{place}: {category!r}")
+        step = str(failure.get("step_number")).strip()
+        span_id = f"step-{int(step) - 1}" if step.isdecimal() and len(step) < 10 else ""
+        if span_id not in trace.by_id:
+            options.report.add("step that is not in the run", f"{place}: step_number {step}")
+        texts = (str(failure[key]) for key in ("step_reason", "category_reason") if failure.get(key))
+        is_root = root_id is not None and failure.get("failure_id") == root_id
+        errors.append(
+            ErrorLabel(
+                span_id=span_id if span_id in trace.by_id else None,
+                dimensions=options.taxonomy.dimensions_of(category, failure.get("failed_agent")),
+                category=options.taxonomy.find(category) or category,
+                impact=Impact.HIGH if is_root else Impact.MEDIUM,
+                description=mend_value("\n".join(texts), place, options),
+            )
+        )
+    if not any(error.impact is Impact.HIGH for error in errors):
+        options.report.add("root cause that is none of the failures", where)
+    return tuple(errors)

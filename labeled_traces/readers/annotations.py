@@ -1,0 +1,113 @@
+"""TRAIL annotations: what people said about an OpenInference trace, joined by trace id and span id."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from labeled_traces.dataset import LabeledTrace
+from labeled_traces.label import ErrorLabel, Impact
+from labeled_traces.readers.records import read_records
+from labeled_traces.readers.repair import canonical_id, mend_value
+from labeled_traces.readers.report import ReadOptions
+from labeled_traces.trace import JSON, Trace, TraceError
+
+_FORM = "hex"
+
+
+def is_annotation(record: Mapping[str, JSON]) -> bool:
+    """Whether a record looks like `{trace_id, errors, scores}`; a file named after its trace may leave out the id."""
+    return isinstance(record.get("errors"), list) and ("trace_id" in record or "scores" in record)
+
+
+@dataclass
+class Annotations:
+    """Annotations by canonical trace id, each with the place that it came from."""
+
+    options: ReadOptions
+    by_trace: dict[str, list[tuple[str, Mapping[str, JSON]]]] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
+
+    @classmethod
+    def load(cls, options: ReadOptions) -> Annotations:
+        """Reads the label files of `options`; one without a trace_id is about the trace that its file is named after.
+
+        Raises:
+            TraceError: a file or record that is no annotation.
+        """
+        annotations = cls(options)
+        for path in options.labels:
+            for where, record in read_records(path, options.report):
+                annotations.add(record, path.stem, where)
+        return annotations
+
+    def add(self, record: JSON, trace_id: JSON, where: str) -> None:
+        """Raises: TraceError if the record is no annotation."""
+        if not isinstance(record, dict) or not isinstance(record.get("errors"), list):
+            raise TraceError(f"{where}: not an annotation: accepted is {{trace_id, errors: [...], scores: [...]}}")
+        key = canonical_id(str(record.get("trace_id") or trace_id), _FORM)
+        known = self.by_trace.setdefault(key, [])
+        if any(record == other for _, other in known):
+            self.options.report.add("annotation twice, kept once", where)
+        else:
+            known.append((where, record))
+
+    def label(self, trace: Trace, form: str, where: str) -> LabeledTrace:
+        """The trace with all that was said about it."""
+        key = canonical_id(trace.trace_id, _FORM)
+        self.used.add(key)
+        found = self.by_trace.get(key, [])
+        if not found:
+            self.options.report.add("trace without annotation", f"{where}, trace {trace.trace_id}")
+        spans = {canonical_id(span.span_id, form): span.span_id for span in reversed(trace.spans)}
+        errors: list[ErrorLabel] = []
+        scores: list[JSON] = []
+        for place, record in found:
+            rater = str(record.get("annotator") or record.get("rater") or "")
+            for number, error in enumerate(record["errors"], 1):
+                errors.append(self._error(error, rater, spans, form, f"{place}, error {number}"))
+            scores += _list(record.get("scores"))
+        return LabeledTrace(
+            trace=trace,
+            errors=tuple(errors),
+            clean="checked" if found else "unknown",
+            metadata=mend_value({"scores": scores}, where, self.options) if scores else {},
+        )
+
+    def report_unused(self) -> None:
+        for key, found in self.by_trace.items():
+            if key not in self.used:
+                self.options.report.add("annotation without a trace", f"{found[0][0]}, trace {key}")
+
+    def _error(self, error: JSON, rater: str, spans: Mapping[str, str], form: str, where: str) -> ErrorLabel:
+        if not isinstance(error, dict):
+            raise TraceError(f"{where}: is {type(error).__name__}: accepted is {{category, location, impact, ...}}")
+        report, taxonomy = self.options.report, self.options.taxonomy
+        texts = {key: mend_value(str(error.get(key) or ""), f"{where}, {key}", self.options) for key in _TEXTS}
+        category = texts["category"].strip()
+        if taxonomy.find(category) is None:
+            report.add("category that the taxonomy does not have", f"{where}: {category!r}")
+        span_id = spans.get(canonical_id(str(error.get("location") or ""), form))
+        if span_id is None:
+            report.add("location that is no span of the trace", f"{where}: {error.get('location')!r}")
+        try:
+            impact = Impact.parse(error["impact"])
+        except (KeyError, TraceError):
+            report.add("impact missing or unknown, medium taken", f"{where}: {error.get('impact')!r}")
+            impact = Impact.MEDIUM
+        return ErrorLabel(
+            span_id=span_id,
+            dimensions=taxonomy.dimensions_of(category),
+            category=taxonomy.find(category) or category,
+            impact=impact,
+            description=texts["description"],
+            evidence=texts["evidence"],
+            rater=rater,
+        )
+
+
+_TEXTS = ("category", "description", "evidence")
+
+
+def _list(value: JSON) -> Sequence[JSON]:
+    return value if isinstance(value, list) else [] if value is None else [value]

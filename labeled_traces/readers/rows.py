@@ -1,0 +1,30 @@
+"""Our own JSON Lines, as `Dataset.save` writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from labeled_traces.dataset import LabeledTrace, from_json
+from labeled_traces.readers.records import read_records
+from labeled_traces.readers.report import ReadOptions
+from labeled_traces.trace import JSON, TraceError
+
+
+def role(record: JSON) -> str | None:
+    """`traces` if the record is one of ours, else None."""
+    ours = isinstance(record, dict) and isinstance(record.get("trace"), dict) and "spans" in record["trace"]
+    return "traces" if ours else None
+
+
+def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, LabeledTrace]]:
+    """(place, row) pairs.
+
+    Raises:
+        TraceError: a record of another form; names file, line and field.
+    """
+    if options.labels:
+        raise TraceError(f"{options.labels[0]}: no labels are read beside this format: its rows hold theirs")
+    for path in paths:
+        for where, record in read_records(path, options.report):
+            yield where, from_json(record, where)
