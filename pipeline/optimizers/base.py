@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from judges.lm import LM
 from judges.program import JudgeProgram
@@ -79,9 +79,16 @@ class Optimizer(Protocol):
 
     name: str
 
-    def optimize(
-        self, program: JudgeProgram, development: Development, context: SearchContext
-    ) -> OptimizationResult:
+    @classmethod
+    def configured(cls, options: Mapping[str, Any]) -> Optimizer:
+        """The optimiser with these settings, plain values as a YAML file holds them.
+
+        Raises:
+            PipelineError: an unknown key or a value that is not accepted.
+        """
+        ...
+
+    def optimize(self, program: JudgeProgram, development: Development, context: SearchContext) -> OptimizationResult:
         """Returns the best program found, with every trial.
 
         Raises:

@@ -1,0 +1,9 @@
+"""Optimisers by name. To add one: a class with `optimize` (see `base.Optimizer`), one line here, the contract tests."""
+
+from __future__ import annotations
+
+from pipeline.optimizers.base import Optimizer
+from pipeline.optimizers.gepa import GepaOptimizer
+from pipeline.optimizers.seed import SeedOptimizer
+
+OPTIMIZERS: dict[str, type[Optimizer]] = {"gepa": GepaOptimizer, "seed": SeedOptimizer}

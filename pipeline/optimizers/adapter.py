@@ -1,0 +1,257 @@
+"""Our judges as the gepa library sees them: data, evaluation, feedback, proposals, acceptance.
+
+The library (0.1.4) swallows and repeats what a proposal raises, takes an empty text for a text, and accepts a change
+without effect half of the time; so stops are kept here, proposals are checked here, and acceptance is a paired test.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+from gepa.core.adapter import EvaluationBatch, GEPAAdapter
+
+from judges.ledger import NotInLedger
+from judges.lm import BudgetExhausted, LMError
+from judges.program import JudgeProgram
+from labeled_traces.dataset import LabeledTrace
+from pipeline.metrics.cell import Cell
+from pipeline.optimizers.base import Trial
+from pipeline.optimizers.examples import ExampleBuilder
+from pipeline.optimizers.proposals import ProposalChecks
+from pipeline.optimizers.reflection import Reflector, feedback
+from pipeline.optimizers.scoring import Scorer, Scores
+from pipeline.optimizers.selection import gain_p_value
+
+T = TypeVar("T")
+Candidate = dict[str, str]
+Read = tuple[LabeledTrace, tuple[Cell, ...]]
+
+
+class Rows:
+    """Traces by their ids, as a gepa DataLoader: ids are unique over train and val, never list positions."""
+
+    def __init__(self, rows: Sequence[LabeledTrace]) -> None:
+        self._rows = {row.trace_id: row for row in rows}
+
+    def all_ids(self) -> Sequence[str]:
+        return list(self._rows)
+
+    def fetch(self, ids: Sequence[str]) -> list[LabeledTrace]:
+        return [self._rows[trace_id] for trace_id in ids]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+class Minibatches:
+    """Half of each minibatch has labels of the dimension, half has none; no trace is in it twice.
+
+    (gepa's own sampler fills up the last minibatch of an epoch with the same traces again.)
+    """
+
+    def __init__(self, rows: Sequence[LabeledTrace], dimension: str, size: int, seed: int) -> None:
+        self._draw = random.Random(f"{seed}/minibatches/{dimension}")
+        labelled = [row.trace_id for row in rows if row.errors_of(dimension)]
+        clean = [row.trace_id for row in rows if not row.errors_of(dimension)]
+        n_labelled = min(len(labelled), max(size - len(clean), (size + 1) // 2))
+        self._parts = [(labelled, n_labelled), (clean, min(len(clean), size - n_labelled))]
+        self._left: list[list[str]] = [[], []]
+
+    def next_minibatch_ids(self, loader: Rows, state: object) -> list[str]:  # noqa: ARG002 (gepa's signature)
+        return [trace_id for part in range(2) for trace_id in self._next(part)]
+
+    def _next(self, part: int) -> list[str]:
+        ids, count = self._parts[part]
+        if len(self._left[part]) < count:
+            kept = self._left[part]
+            fresh = [trace_id for trace_id in ids if trace_id not in kept]
+            self._left[part] = kept + self._draw.sample(fresh, len(fresh))
+        taken, self._left[part] = self._left[part][:count], self._left[part][count:]
+        return taken
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What the adapter works with."""
+
+    seed: JudgeProgram
+    scorer: Scorer
+    reflector: Reflector
+    checks: ProposalChecks
+    examples: ExampleBuilder
+    repeats: int
+    origin: str
+    alpha: float
+
+
+class JudgeAdapter(GEPAAdapter):  # type: ignore[misc]
+    """Evaluates, reflects and proposes for one judge. It keeps the bank of trials and what should stop the search.
+
+    Also gepa's acceptance criterion and callback, since both write into the bank.
+    """
+
+    def __init__(self, tools: Tools) -> None:
+        self.tools = tools
+        self.trials: list[Trial] = []
+        self.stop: BaseException | None = None
+        self.failures = 0
+        self._latest: dict[str, Scores] = {}
+        self._refused: list[str] = []
+
+    # -- evaluation --------------------------------------------------------------------------------------------
+
+    def evaluate(self, batch: list[LabeledTrace], candidate: Candidate, capture_traces: bool = False) -> Any:
+        """Scores per trace, the batch's mean where a trace has no usable judgment.
+
+        Raises:
+            TooFewUsable: most judgments of the input program cannot be used. (Of a candidate: it is not accepted.)
+            BudgetExhausted, LMError: as `Scorer.score`.
+        """
+        program = self.program(candidate)
+        scores = self.tools.scorer.score(program, batch, self.tools.repeats)
+        if program is self.tools.seed:
+            scores.require_usable()
+        self._latest[program.hash] = scores
+        cells: dict[str, list[Cell]] = {row.trace_id: [] for row in batch}
+        for (trace_id, _, _), cell in scores.table.cells.items():
+            cells[trace_id].append(cell)
+        return EvaluationBatch(
+            outputs=list(scores.by_trace.values()),
+            scores=scores.filled,
+            trajectories=[(row, tuple(cells[row.trace_id])) for row in batch] if capture_traces else None,
+            objective_scores=[dict(row) for row in scores.objectives.values()],
+            num_metric_calls=scores.calls,
+        )
+
+    def program(self, candidate: Candidate) -> JudgeProgram:
+        seed = self.tools.seed
+        return seed if candidate == seed.parts else seed.with_parts(candidate, self.tools.origin)
+
+    # -- reflection --------------------------------------------------------------------------------------------
+
+    def make_reflective_dataset(
+        self,
+        candidate: Candidate,  # noqa: ARG002 (gepa's signature)
+        eval_batch: Any,
+        components_to_update: list[str],
+    ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """Feedback lines for the texts; what was missed, and where, for the examples."""
+        return self._guarded(lambda: self._dataset(eval_batch.trajectories, components_to_update), {})
+
+    def _dataset(self, trajectories: Sequence[Read], parts: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+        read = [(row, cell) for row, cells in trajectories for cell in cells]
+        lines = [{"Feedback": line} for line in feedback(read, self.tools.seed.dimension)]
+        told = [
+            {
+                "trace_id": row.trace_id,
+                "missed": [error.category for cell in cells for error in cell.missed],
+                "spurious": sum(len(cell.spurious) for cell in cells),
+            }
+            for row, cells in trajectories
+        ]
+        return {part: told if part == "examples" else lines for part in parts}
+
+    def propose_new_texts(
+        self,
+        candidate: Candidate,
+        reflective_dataset: Mapping[str, Sequence[Mapping[str, Any]]],
+        components_to_update: list[str],
+    ) -> Candidate:
+        """The parts that changed and passed the checks; empty if none did, and gepa then spends nothing on it."""
+        nothing: Candidate = {}
+        texts = self._guarded(lambda: self._propose(candidate, reflective_dataset, components_to_update), nothing)
+        self.failures = 0 if texts else self.failures + 1
+        return texts
+
+    def _propose(
+        self, candidate: Candidate, dataset: Mapping[str, Sequence[Mapping[str, Any]]], parts: Sequence[str]
+    ) -> Candidate:
+        parent = self.program(candidate)
+        texts: Candidate = {}
+        self._refused = []
+        for part in parts:
+            new = self._examples(parent, dataset[part]) if part == "examples" else self._reflect(parent, part, dataset)
+            refusal = None if new is None else self.tools.checks.refuse(part, new)
+            if new is None:
+                self._refused.append(f"{part}: the reflection reply holds no text")
+            elif new == candidate[part]:
+                continue
+            elif refusal is not None:
+                self._refused.append(f"{part}: {refusal}")
+            else:
+                texts[part] = new
+        if not texts:
+            why = "; ".join(self._refused) or "nothing was changed"
+            self._add(Trial(len(self.trials), None, parent.hash, False, f"refused before any judge call: {why}"))
+        return texts
+
+    def _reflect(self, parent: JudgeProgram, part: str, dataset: Mapping[str, Any]) -> str | None:
+        lines = [row["Feedback"] for row in dataset[part]]
+        return self.tools.reflector.propose(part, parent.parts[part], lines)
+
+    def _examples(self, parent: JudgeProgram, told: Sequence[Mapping[str, Any]]) -> str:
+        missed = [category for row in told for category in row["missed"]]
+        spurious = any(row["spurious"] for row in told)
+        draw = random.Random(f"{self.tools.scorer.context.seed}/examples/{parent.dimension}/{len(self.trials)}")
+        return self.tools.examples.propose(parent, missed, spurious, {row["trace_id"] for row in told}, draw)
+
+    def _guarded(self, work: Callable[[], T], empty: T) -> T:
+        """gepa would log what this raises, and ask again: it is kept instead, and ends the search."""
+        if self.stop is not None:
+            return empty
+        try:
+            return work()
+        except NotInLedger as error:
+            self.stop = error
+            return empty
+        except LMError:
+            return empty  # counts as a failed proposal; many in a row end the search
+        except Exception as error:  # the worker edge: raised again when gepa has returned
+            self.stop = error
+            return empty
+
+    # -- acceptance (gepa's AcceptanceCriterion) -----------------------------------------------------------------
+
+    def should_accept(self, proposal: Any, state: Any) -> bool:
+        """Whether the child's paired gain on its minibatch is above 0 beyond chance, at `alpha`."""
+        child = self.program(proposal.candidate)
+        parent = self.program(state.program_candidates[proposal.parent_program_ids[0]])
+        after = self._latest[child.hash]
+        gains = list(after.gains_over(self._latest[parent.hash]).values())
+        p = gain_p_value(gains, self.tools.scorer.context.seed)
+        gain = float(np.mean(gains)) if gains else None
+        accepted = gain is not None and gain > 0 and p <= self.tools.alpha
+        reason = f"{'accepted' if accepted else 'rejected'} on its minibatch: "
+        if gain is None:
+            reason += f"only {after.usable:.0%} of its judgments can be used"
+        else:
+            reason += f"gain {gain:+.3f} per trace on {len(gains)} traces, p = {p:.2f}"
+        reason += "".join(f"; not taken over, {refusal}" for refusal in self._refused)
+        self._add(Trial(len(self.trials), child, parent.hash, accepted, reason, gain=gain, calls=after.calls))
+        return accepted
+
+    # -- gepa's callback -----------------------------------------------------------------------------------------
+
+    def on_valset_evaluated(self, event: Mapping[str, Any]) -> None:
+        self._guarded(lambda: self._record_val(event), None)
+
+    def _record_val(self, event: Mapping[str, Any]) -> None:
+        program = self.program(event["candidate"])
+        scores = self._latest[program.hash]
+        if not event["parent_ids"]:
+            self._add(Trial(0, program, program.parent, True, "the input program", scores.means, calls=scores.calls))
+            return
+        last = self.trials[-1]
+        self.trials[-1] = replace(last, scores=scores.means, calls=last.calls + scores.calls)
+
+    def _add(self, trial: Trial) -> None:
+        self.trials.append(trial)
+
+    @property
+    def broken(self) -> BaseException | None:
+        """What must be raised to the caller: neither the end of a budget nor a batch without usable judgments."""
+        return None if isinstance(self.stop, BudgetExhausted) else self.stop

@@ -1,0 +1,260 @@
+"""Reflective search with the gepa library, one run per dimension.
+
+Source: Agrawal et al., GEPA: Reflective Prompt Evolution Can Outperform Reinforcement Learning, 2025, arXiv 2507.19457
+The library's cache, merge step and run folder are not used: our ledger answers repeated calls and resumes a broken run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from judges.judgment import HOLISTIC
+from judges.lm import BudgetExhausted
+from judges.program import JudgeProgram
+from labeled_traces.dataset import LabeledTrace
+from labeled_traces.split import Development
+from pipeline.config import PipelineError
+from pipeline.optimizers.base import OptimizationResult, SearchContext, Trial, check_development
+from pipeline.optimizers.examples import ExampleBuilder
+from pipeline.optimizers.proposals import ProposalChecks
+from pipeline.optimizers.reflection import Reflector
+from pipeline.optimizers.scoring import Scorer, TooFewUsable, choose_rows
+from pipeline.optimizers.selection import Selection
+from pipeline.optimizers.settings import GepaSettings
+
+if TYPE_CHECKING:
+    from pipeline.optimizers.adapter import JudgeAdapter
+
+FEW_PROPOSALS = 3
+"""A budget for fewer proposals than this is warned of: such a search has not converged."""
+
+
+class GepaOptimizer:
+    """The `gepa` optimiser."""
+
+    name = "gepa"
+
+    def __init__(self, settings: GepaSettings | None = None) -> None:
+        self.settings = settings or GepaSettings()
+
+    @classmethod
+    def configured(cls, options: Mapping[str, Any]) -> GepaOptimizer:
+        """As `Optimizer.configured`: the keys of `GepaSettings`; `selection` holds those of `SelectionRule`."""
+        return cls(GepaSettings.parse(options))
+
+    def optimize(self, program: JudgeProgram, development: Development, context: SearchContext) -> OptimizationResult:
+        """As `Optimizer.optimize`.
+
+        Raises:
+            PipelineError: the gepa library is not installed, or the program is the holistic one.
+        """
+        check_development(development, context.locked)
+        if program.dimension == HOLISTIC:
+            raise PipelineError("gepa searches the judge of one dimension: the holistic judge is a baseline")
+        return _Search(self.settings, program, development, context).run()
+
+
+class _Search:
+    """One search: the traces it uses, what it may spend, and how it ends."""
+
+    def __init__(
+        self, settings: GepaSettings, program: JudgeProgram, development: Development, context: SearchContext
+    ) -> None:
+        self.settings = settings
+        self.program = program
+        self.development = development
+        self.context = context
+        self.versions = {"gepa": _gepa_version()}
+        dimension = program.dimension
+        self.train = choose_rows(list(development.trainset), dimension, settings.train_traces, context.seed)
+        self.val = choose_rows(list(development.valset), dimension, settings.val_traces, context.seed)
+        self.batch = min(settings.minibatch, len(self.train))
+        self.scorer = Scorer(context, dimension)
+        self.reflector = Reflector(context, dimension)
+
+    def run(self) -> OptimizationResult:
+        few = self._too_few_labels()
+        if few is not None:
+            return self._end(Selection(self.program, False, few), "nothing was searched")
+        if self.affordable < 1:
+            spent = "the budget does not pay for one proposal"
+            return self._end(Selection(self.program, False, spent), spent, warnings=self._warnings())
+        adapter, stop_reason = self._searched()
+        if adapter.broken is not None and not isinstance(adapter.broken, TooFewUsable):
+            raise adapter.broken
+        ended = adapter.stop is not None
+        try:
+            selection = self._unselected(adapter) if ended else self._selected(adapter)
+        except (BudgetExhausted, TooFewUsable) as stop:
+            adapter.stop, stop_reason = stop, str(stop)
+            selection = self._unselected(adapter)
+        exhausted = isinstance(adapter.stop, BudgetExhausted)
+        return self._end(selection, stop_reason, adapter.trials, exhausted=exhausted, warnings=self._warnings())
+
+    def _searched(self) -> tuple[JudgeAdapter, str]:
+        """Runs gepa. The adapter holds the trials, and in `stop` what broke the search, if anything did."""
+        import gepa
+
+        from pipeline.optimizers.adapter import JudgeAdapter, Minibatches, Rows, Tools
+
+        settings, dimension = self.settings, self.program.dimension
+        checks = ProposalChecks(self.program, self.development)
+        examples = ExampleBuilder(list(self.development.trainset))
+        origin = f"gepa {self.versions['gepa']}"
+        adapter = JudgeAdapter(
+            Tools(self.program, self.scorer, self.reflector, checks, examples, settings.repeats, origin, settings.alpha)
+        )
+        ended: list[str] = []
+        try:
+            gepa.optimize(
+                seed_candidate=self.program.parts,
+                trainset=Rows(self.train),
+                valset=Rows(self.val),
+                adapter=adapter,
+                batch_sampler=Minibatches(self.train, dimension, self.batch, self.context.seed),
+                module_selector=settings.parts,
+                acceptance_criterion=adapter,
+                frontier_type="hybrid",
+                skip_perfect_score=False,
+                stop_callbacks=[self._stopper(adapter, ended)],
+                callbacks=[adapter],
+                logger=_Silence(),
+                track_best_outputs=False,
+                seed=self.context.seed,
+                raise_on_exception=True,
+            )
+        except (BudgetExhausted, TooFewUsable) as stop:
+            adapter.stop = stop
+        return adapter, str(adapter.stop) if adapter.stop is not None else ended[-1]
+
+    def _stopper(self, adapter: JudgeAdapter, ended: list[str]) -> Callable[[Any], bool]:
+        """gepa asks before every iteration; the reason for a yes is appended to `ended`."""
+
+        def stop(state: Any) -> bool:
+            settings, proposals = self.settings, state.i + 1
+            if adapter.stop is not None:
+                ended.append(str(adapter.stop))
+            elif adapter.failures >= settings.max_failures:
+                ended.append(f"{adapter.failures} proposals in a row failed; the last: {adapter.trials[-1].reason}")
+            elif proposals >= settings.max_iterations:
+                ended.append(f"{proposals} proposals were made (max_iterations)")
+            elif self.scorer.calls + self._iteration_calls + self._selection_calls > settings.max_calls:
+                ended.append(f"the next proposal might pass {settings.max_calls} judge calls (max_calls)")
+            return bool(ended)
+
+        return stop
+
+    # -- what it costs -------------------------------------------------------------------------------------------
+
+    @property
+    def _val_calls(self) -> int:
+        return len(self.val) * self.settings.repeats
+
+    @property
+    def _iteration_calls(self) -> int:
+        """The most that one proposal can cost: parent and child on a minibatch, then the child on val."""
+        return 2 * self.batch * self.settings.repeats + self._val_calls
+
+    @property
+    def _selection_calls(self) -> int:
+        rows = len(self.val) + (len(self.train) if self.settings.select_on_train else 0)
+        return self.settings.selection.calls(rows)
+
+    @property
+    def affordable(self) -> int:
+        """How many proposals the budget pays for, if each of them goes all the way."""
+        left = self.settings.max_calls - self._val_calls - self._selection_calls
+        return max(0, left // self._iteration_calls)
+
+    def _warnings(self) -> tuple[str, ...]:
+        if self.affordable >= FEW_PROPOSALS:
+            return ()
+        floor = self._val_calls + self._selection_calls + FEW_PROPOSALS * self._iteration_calls
+        return (
+            f"max_calls {self.settings.max_calls} pays for {self.affordable} proposals, so the search has not "
+            f"converged: {FEW_PROPOSALS} need at least {floor} judge calls",
+        )
+
+    # -- how it ends ---------------------------------------------------------------------------------------------
+
+    def _too_few_labels(self) -> str | None:
+        for name, rows in (("trainset", self.train), ("valset", self.val)):
+            labelled = sum(bool(row.errors_of(self.program.dimension)) for row in rows)
+            if labelled < self.settings.min_labels:
+                return (
+                    f"too few labels: {labelled} traces of the {name} have one of {self.program.dimension}, at least "
+                    f"{self.settings.min_labels} are needed"
+                )
+        return None
+
+    def _selected(self, adapter: JudgeAdapter) -> Selection:
+        candidates = _best_first(adapter.trials)
+        rule = self.settings.selection
+        rows: Sequence[LabeledTrace] = self.val
+        if self.settings.select_on_train:
+            shown = {
+                example.get("trace_id")
+                for program in candidates[: rule.finalists]
+                for example in program.shown_examples
+            }
+            rows = [*self.val, *(row for row in self.train if row.trace_id not in shown)]
+        return rule.select(self.program, candidates, rows, self.scorer)
+
+    def _unselected(self, adapter: JudgeAdapter) -> Selection:
+        found = len(_best_first(adapter.trials))
+        return Selection(
+            self.program, False, f"the search was cut short before a gain could be proved ({found} candidates are kept)"
+        )
+
+    def _end(
+        self,
+        selection: Selection,
+        stop_reason: str,
+        trials: Sequence[Trial] = (),
+        *,
+        exhausted: bool = False,
+        warnings: tuple[str, ...] = (),
+    ) -> OptimizationResult:
+        return OptimizationResult(
+            program=selection.program,
+            improved=selection.improved,
+            reason=selection.reason,
+            stop_reason=stop_reason,
+            optimizer=GepaOptimizer.name,
+            trials=tuple(trials),
+            gain=selection.gain,
+            judge_calls=self.scorer.calls,
+            reflection_calls=self.reflector.calls,
+            exhausted=exhausted,
+            warnings=warnings,
+            versions=self.versions,
+        )
+
+
+class _Silence:
+    """gepa prints its progress to stdout, which belongs to `--json`."""
+
+    def log(self, message: str) -> None: ...
+
+
+def _best_first(trials: Sequence[Trial]) -> list[JudgeProgram]:
+    """Accepted candidates by their mean score on val, without the input program; the earlier one first in a tie."""
+    found = [trial for trial in trials[1:] if trial.accepted and trial.program is not None and trial.scores]
+    ordered = sorted(found, key=lambda trial: (-trial.scores["score"], trial.number))
+    return [trial.program for trial in ordered if trial.program is not None]
+
+
+def _gepa_version() -> str:
+    """The installed library's version.
+
+    Raises:
+        PipelineError: it is not installed; nothing else runs in its place.
+    """
+    try:
+        import gepa  # noqa: F401
+
+        return version("gepa")
+    except ImportError as error:
+        raise PipelineError(f"optimizer gepa needs the gepa library ({error}): pip install 'gepa>=0.1.4'") from error

@@ -1,0 +1,113 @@
+"""From what went wrong on a minibatch to a new text: feedback lines that quote no label, and the reflection call."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from judges.judgment import Finding
+from judges.lm import LMRequest, Message
+from judges.program import PROMPTS
+from labeled_traces.dataset import LabeledTrace
+from labeled_traces.label import score_from_impacts
+from pipeline.metrics.cell import Cell
+from pipeline.optimizers.base import SearchContext
+from pipeline.optimizers.proposals import personal_masked
+
+MOST_LINES = {"missed": 14, "misplaced": 10, "spurious": 10, "wrong score": 3, "good": 3}
+"""Kind of feedback -> the most lines of it, in the order of the prompt."""
+_SAID_CHARS = 240
+_TEMPERATURE = 1.0
+_MAX_TOKENS = 4096
+_REPLY = re.compile(r"^<<<[ \t]*\n(.*?)^>>>", re.MULTILINE | re.DOTALL)
+
+
+def feedback(read: Iterable[tuple[LabeledTrace, Cell]], dimension: str) -> list[str]:
+    """One line per thing that went wrong (or well), the most frequent first within each kind.
+
+    A line names categories, impacts and kinds and names of spans; it never quotes a label's description or evidence,
+    so that none can be copied into a prompt. `read`: traces with what the judge said of them, in any repeats.
+    """
+    seen: Counter[tuple[str, str]] = Counter()
+    for row, cell in read:
+        if cell.usable:
+            seen.update(_lines(row, cell, dimension))
+    lines = []
+    for kind, most in MOST_LINES.items():
+        texts = [text for (name, text), _ in seen.most_common() if name == kind]
+        lines += [f"- {kind}: {text}" for text in texts[:most]]
+    return lines
+
+
+def _lines(row: LabeledTrace, cell: Cell, dimension: str) -> Iterator[tuple[str, str]]:
+    for error in cell.missed:
+        yield "missed", f"category={error.category}; impact={error.impact}; at={place(row, error.span_id)}"
+    for finding, error in cell.misplaced:
+        where = f"reported at={_reported(row, finding)}; belongs at={place(row, error.span_id)}"
+        yield "misplaced", f"category={error.category}; {where}"
+    for finding in cell.spurious:
+        said = personal_masked(" ".join(finding.explanation.split()))[:_SAID_CHARS]
+        yield "spurious", f"reported at={_reported(row, finding)} on a trace without this error; the judge said: {said}"
+    people = _human_scores(row, dimension)
+    if cell.score is not None and cell.score not in people:
+        yield "wrong score", f"said={cell.score}; people said={' or '.join(map(str, people))}"
+    for finding, error in cell.located:
+        yield "good", f"category={error.category}; found at={_reported(row, finding)}"
+
+
+def _human_scores(row: LabeledTrace, dimension: str) -> list[int]:
+    """What people gave, each score once; where they gave none, what follows from their error labels."""
+    given = {label.score for label in row.scores if label.dimension == dimension}
+    return sorted(given) or [score_from_impacts(error.impact for error in row.errors_of(dimension))]
+
+
+def _reported(row: LabeledTrace, finding: Finding) -> str:
+    return place(row, finding.span_ids[0] if finding.span_ids else None)
+
+
+def place(row: LabeledTrace, span_id: str | None) -> str:
+    """A span as its kind and name: `TOOL "db_lookup"`."""
+    span = row.trace.by_id.get(span_id or "")
+    return "no span" if span is None else f"{span.kind} {json.dumps(span.name, ensure_ascii=False)}"
+
+
+class Reflector:
+    """Asks the reflection model for new texts. An equal prompt that is asked again in this search is a new repeat."""
+
+    def __init__(self, context: SearchContext, dimension: str) -> None:
+        self.context = context
+        self.dimension = dimension
+        self.calls = 0
+        self._asked: Counter[str] = Counter()
+
+    def propose(self, part: str, current: str, lines: Sequence[str]) -> str | None:
+        """The new text of a part; None where the reply was cut off or holds none.
+
+        Raises:
+            BudgetExhausted, LMError: no reply.
+        """
+        prompt = reflection_prompt(part, self.dimension, current, lines)
+        request = LMRequest(
+            model=self.context.reflection_model,
+            messages=(Message("user", prompt),),
+            temperature=_TEMPERATURE,
+            max_tokens=_MAX_TOKENS,
+            endpoint=self.context.reflection_endpoint,
+            seed=self.context.evaluate.seed,
+            repeat=self._asked[prompt],
+        )
+        self._asked[prompt] += 1
+        self.calls += 1
+        reply = asyncio.run(self.context.lm.complete(request))
+        texts = _REPLY.findall(reply.text)
+        return texts[-1].strip() if texts and reply.finish_reason != "length" else None
+
+
+def reflection_prompt(part: str, dimension: str, current: str, lines: Sequence[str]) -> str:
+    """The prompt: placeholders are filled in one pass, so braces in a text or a trace change nothing."""
+    values = {"part": part, "dimension": dimension, "current": current, "feedback": "\n".join(lines)}
+    template = (PROMPTS / "reflection.md").read_text(encoding="utf-8")
+    return re.sub(r"\{(part|dimension|current|feedback)\}", lambda found: values[found[1]], template)

@@ -1,0 +1,146 @@
+"""Candidates are judged on fresh repeats and scored per trace. Shared by every optimiser that searches."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from judges.program import JudgeProgram, JudgeSuite
+from labeled_traces.dataset import LabeledTrace
+from pipeline.evaluate import evaluate
+from pipeline.metrics.table import MatchTable, match_judgments
+from pipeline.metrics.trace_scores import trace_scores
+from pipeline.optimizers.base import SearchContext
+
+LEAST_USABLE = 0.5
+"""A batch with a smaller share of usable judgments says nothing of a candidate."""
+MOST_LOST = 0.1
+"""A candidate that loses a larger share of its replies than the other side is no gain, whatever the rest says."""
+
+
+class TooFewUsable(RuntimeError):
+    """Most judgments of the input program cannot be used, so no candidate can be compared with it."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """One candidate on a batch of traces.
+
+    `by_trace`: the per-trace score in [0, 1], None where no judgment is usable. `objectives`: per trace `coverage`,
+    `localization` and `precision`, each only where it is defined. `calls` is the number of judgments.
+    """
+
+    table: MatchTable
+    by_trace: Mapping[str, float | None]
+    objectives: Mapping[str, Mapping[str, float]]
+    calls: int
+
+    @property
+    def usable(self) -> float:
+        """The share of judgments that can be used."""
+        return float(self.table.usable.sum() / max(1, self.calls))
+
+    @property
+    def mean(self) -> float | None:
+        known = [score for score in self.by_trace.values() if score is not None]
+        return float(np.mean(known)) if known else None
+
+    @property
+    def filled(self) -> list[float]:
+        """One score per trace; a trace without a usable judgment has the mean of the others: missing, not zero."""
+        mean = self.mean or 0.0
+        return [mean if score is None else score for score in self.by_trace.values()]
+
+    @property
+    def means(self) -> dict[str, float]:
+        """`score` and each objective, averaged over the traces where it is defined."""
+        means = {} if self.mean is None else {"score": self.mean}
+        for name in ("coverage", "localization", "precision"):
+            values = [row[name] for row in self.objectives.values() if name in row]
+            if values:
+                means[name] = float(np.mean(values))
+        return means
+
+    def require_usable(self) -> Scores:
+        """Returns itself.
+
+        Raises:
+            TooFewUsable: fewer than half of the judgments can be used.
+        """
+        if self.usable < LEAST_USABLE:
+            name = self.table.dimensions[0]
+            raise TooFewUsable(
+                f"{self.usable:.0%} of {self.calls} {name} judgments can be used: to compare candidates, at least "
+                f"{LEAST_USABLE:.0%} are needed"
+            )
+        return self
+
+    def gains_over(self, before: Scores) -> dict[str, float]:
+        """Trace id -> gain, for the traces with a score on both sides. Empty where this side lost too many replies: a
+        candidate must not win by failing on hard traces."""
+        if self.usable < max(LEAST_USABLE, before.usable - MOST_LOST):
+            return {}
+        return {
+            trace_id: new - old
+            for trace_id, new in self.by_trace.items()
+            if new is not None and (old := before.by_trace.get(trace_id)) is not None
+        }
+
+
+class Scorer:
+    """Judges candidates of one dimension. Every call takes repeat numbers that no earlier call of this search used."""
+
+    def __init__(self, context: SearchContext, dimension: str) -> None:
+        self.context = context
+        self.dimension = dimension
+        self.calls = 0
+        self.next_repeat = 0
+
+    def score(self, program: JudgeProgram, rows: Sequence[LabeledTrace], repeats: int) -> Scores:
+        """Judges the rows `repeats` times.
+
+        Raises:
+            BudgetExhausted: the run's budget ended.
+            LMError: no call succeeded at all.
+        """
+        settings = replace(self.context.evaluate, repeats=repeats, first_repeat=self.next_repeat)
+        self.next_repeat += repeats
+        calls = len(rows) * repeats
+        self.calls += calls
+        judgments = evaluate(JudgeSuite({program.dimension: program}), rows, self.context.lm, settings)
+        table = match_judgments(rows, judgments, self.context.matcher)
+        return Scores(table, trace_scores(table, self.dimension), _objectives(table, self.dimension), calls)
+
+
+def choose_rows(rows: Sequence[LabeledTrace], dimension: str, cap: int, seed: int) -> list[LabeledTrace]:
+    """At most `cap` traces that carry signal: those with labels of the dimension, and as many clean ones.
+
+    Which ones, where there are too many, is drawn with the seed; the order is that of `rows`. A trace with an error
+    outside GPA counts as neither.
+    """
+    draw = random.Random(f"{seed}/{dimension}")
+    labelled = [row for row in rows if row.errors_of(dimension)]
+    clean = [row for row in rows if not row.errors_of(dimension) and all(error.dimensions for error in row.errors)]
+    n_labelled = min(len(labelled), max(cap - len(clean), (cap + 1) // 2))
+    n_clean = min(len(clean), n_labelled, cap - n_labelled)
+    chosen = {row.trace_id for row in (*draw.sample(labelled, n_labelled), *draw.sample(clean, n_clean))}
+    return [row for row in rows if row.trace_id in chosen]
+
+
+def _objectives(table: MatchTable, dimension: str) -> dict[str, dict[str, float]]:
+    """Per trace, over its usable repeats; what has nothing to count on a trace is left out."""
+    names = ("coverage", "localization", "precision")
+    hits = {trace_id: np.zeros((2, len(names))) for trace_id in table.trace_ids}
+    for (trace_id, name, _), cell in table.cells.items():
+        if name == dimension and cell.usable:
+            placed = [error for error in cell.errors if error.span_id is not None]
+            decidable = placed if table.needs_span else cell.errors
+            hits[trace_id][0] += (len(cell.pairs), len(cell.located), len(cell.pairs))
+            hits[trace_id][1] += (len(decidable), len(placed), len(cell.findings))
+    return {
+        trace_id: {name: float(top / all_) for name, top, all_ in zip(names, *sums, strict=True) if all_}
+        for trace_id, sums in hits.items()
+    }

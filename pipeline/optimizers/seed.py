@@ -1,0 +1,28 @@
+"""The baseline that changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from judges.program import JudgeProgram
+from labeled_traces.split import Development
+from pipeline.optimizers.base import OptimizationResult, SearchContext, check_development
+
+
+class SeedOptimizer:
+    """The `seed` optimiser: returns its input, makes no call."""
+
+    name = "seed"
+
+    @classmethod
+    def configured(cls, options: Mapping[str, Any]) -> SeedOptimizer:  # noqa: ARG003 (nothing to set)
+        """As `Optimizer.configured`; what other optimisers take is ignored, so one experiment file serves for both."""
+        return cls()
+
+    def optimize(self, program: JudgeProgram, development: Development, context: SearchContext) -> OptimizationResult:
+        """As `Optimizer.optimize`."""
+        check_development(development, context.locked)
+        return OptimizationResult(
+            program, improved=False, reason="this baseline changes nothing", stop_reason="done", optimizer=self.name
+        )

@@ -1,0 +1,110 @@
+"""Which gains are real: a cheap paired test for one minibatch, a strict one for what replaces the input program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from judges.program import JudgeProgram
+from labeled_traces.dataset import LabeledTrace
+from pipeline.config import PipelineError
+from pipeline.metrics.bootstrap import MetricSettings, Statistic, estimates, ratio
+from pipeline.metrics.estimate import Estimate
+from pipeline.optimizers.scoring import Scorer
+
+_FLIPS = 2_000
+_EXACT = 11
+_RESAMPLES = 2_000
+
+
+def gain_p_value(gains: Sequence[float], seed: int = 0) -> float:
+    """One-sided p-value of "the mean paired gain is above 0": the sign-flip randomisation test.
+
+    Under no effect every gain is as likely to have the other sign; p is the share of sign patterns whose mean is at
+    least the observed one. All patterns are counted for up to 11 gains that are not 0, else 2,000 seeded ones. Ties
+    count against the gain, so no change at all has p = 1. Source: Fisher, The Design of Experiments (1935), section 21.
+    """
+    moved = np.array([gain for gain in gains if gain != 0.0])
+    if not len(moved):
+        return 1.0
+    if len(moved) <= _EXACT:
+        bits = np.arange(2 ** len(moved))[:, None] >> np.arange(len(moved)) & 1
+        return float(np.mean((2 * bits - 1) @ moved >= moved.sum() - 1e-9))
+    signs = np.random.default_rng(seed).choice([-1.0, 1.0], size=(_FLIPS, len(moved)))
+    return float((1 + np.sum(signs @ moved >= moved.sum() - 1e-9)) / (1 + _FLIPS))
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The program to keep, why, and its paired gain over the input program (`low` is the one-sided bound)."""
+
+    program: JudgeProgram
+    improved: bool
+    reason: str
+    gain: Estimate | None = None
+
+
+@dataclass(frozen=True)
+class SelectionRule:
+    """`finalists` candidates are judged anew with `repeats` fresh repeats. A gain counts if its one-sided lower bound
+    at `level`, shared among the finalists (Bonferroni), is above 0."""
+
+    finalists: int = 2
+    repeats: int = 4
+    level: float = 0.9
+
+    def __post_init__(self) -> None:
+        if self.finalists < 1 or self.repeats < 1 or not 0.5 < self.level < 1:
+            raise PipelineError(
+                f"finalists {self.finalists}, repeats {self.repeats}, level {self.level}: accepted are at least 1, at "
+                "least 1, and above 0.5 but below 1"
+            )
+
+    def calls(self, rows: int) -> int:
+        """The judge calls that a selection on so many traces can cost: the input program is judged too."""
+        return (self.finalists + 1) * self.repeats * rows
+
+    def select(
+        self,
+        seed: JudgeProgram,
+        candidates: Sequence[JudgeProgram],
+        rows: Sequence[LabeledTrace],
+        scorer: Scorer,
+    ) -> Selection:
+        """The candidate with the largest proved gain, else the input program. `candidates`: best first.
+
+        Raises:
+            BudgetExhausted, TooFewUsable, LMError: as `Scorer.score`.
+        """
+        finalists = list(candidates[: self.finalists])
+        if not finalists:
+            return Selection(seed, False, "no gain found: no proposal was better than the input on its minibatch")
+        base = scorer.score(seed, rows, self.repeats).require_usable()
+        level = 1 - (1 - self.level) / len(finalists)
+        gains = [(candidate, scorer.score(candidate, rows, self.repeats).gains_over(base)) for candidate in finalists]
+        judged = [(candidate, gain_estimate(gain, rows, level, scorer.context.seed)) for candidate, gain in gains]
+        best, gain = max(judged, key=lambda pair: pair[1].value or 0.0)
+        proved = [pair for pair in judged if pair[1].low is not None and pair[1].low > 0]
+        if not proved:
+            return Selection(seed, False, f"no gain found: the best candidate's is {in_words(gain, level)}", gain)
+        best, gain = max(proved, key=lambda pair: pair[1].value or 0.0)
+        return Selection(best, True, f"gain {in_words(gain, level)}", gain)
+
+
+def gain_estimate(gains: Mapping[str, float], rows: Sequence[LabeledTrace], level: float, seed: int) -> Estimate:
+    """The mean gain per trace; its `low` is the one-sided bound at `level` of the cluster bootstrap."""
+    known = [row for row in rows if row.trace_id in gains]
+    columns = np.array([[gains[row.trace_id], 1.0] for row in known]).reshape(-1, 2)
+    statistic = Statistic(columns, ratio, len(known), "no trace has a score on both sides")
+    # An interval that holds the share 2 * level - 1 has the one-sided bound at `level` as its lower end.
+    settings = MetricSettings(resamples=_RESAMPLES, seed=seed, level=2 * level - 1)
+    return estimates({"gain": statistic}, [row.group or row.trace_id for row in known], settings)["gain"]
+
+
+def in_words(gain: Estimate, level: float) -> str:
+    if gain.value is None:
+        return f"unknown ({gain.reason})"
+    low = "unknown" if gain.low is None else f"{gain.low:+.3f}"
+    return f"{gain.value:+.3f} per trace on {gain.n} traces (one-sided {level:.0%} lower bound {low})"

@@ -1,0 +1,73 @@
+"""What can be set of a gepa search."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
+
+from pipeline.config import PipelineError
+from pipeline.optimizers.selection import SelectionRule
+
+S = TypeVar("S", "GepaSettings", SelectionRule)
+
+
+@dataclass(frozen=True)
+class GepaSettings:
+    """Settings of one dimension's search.
+
+    `max_calls`: judge calls, never exceeded; `max_iterations`: proposals. `train_traces`, `val_traces`: at most so many
+    traces, half of them without labels of the dimension. Every candidate is judged `repeats` times per trace.
+    `min_labels`: fewer labelled traces in train or val, and nothing is searched. `alpha`: level of the paired test that
+    lets a child pass its minibatch. `max_failures`: failed proposals in a row that end the search. `parts`: which parts
+    a proposal changes, `all` at once or one after the other (`round_robin`). `select_on_train`: the final choice also
+    counts train traces that no example was made from.
+    """
+
+    max_calls: int = 1_500
+    max_iterations: int = 12
+    minibatch: int = 12
+    repeats: int = 2
+    train_traces: int = 60
+    val_traces: int = 30
+    min_labels: int = 4
+    alpha: float = 0.2
+    max_failures: int = 4
+    parts: str = "all"
+    select_on_train: bool = False
+    selection: SelectionRule = field(default_factory=SelectionRule)
+
+    def __post_init__(self) -> None:
+        for name in ("max_calls", "max_iterations", "repeats", "min_labels", "max_failures"):
+            if getattr(self, name) < 1:
+                raise PipelineError(f"gepa setting {name} is {getattr(self, name)}: accepted is 1 or more")
+        for name in ("minibatch", "train_traces", "val_traces"):
+            if getattr(self, name) < 2:
+                raise PipelineError(f"gepa setting {name} is {getattr(self, name)}: accepted is 2 or more")
+        if not 0 < self.alpha < 1:
+            raise PipelineError(f"gepa setting alpha is {self.alpha}: accepted is a number between 0 and 1")
+        if self.parts not in ("all", "round_robin"):
+            raise PipelineError(f"gepa setting parts is {self.parts!r}: accepted are all and round_robin")
+
+    @classmethod
+    def parse(cls, options: Mapping[str, Any]) -> GepaSettings:
+        """Settings from plain values, as a YAML file holds them; `selection` holds those of `SelectionRule`.
+
+        Raises:
+            PipelineError: an unknown key or a value that is not accepted.
+        """
+        rule = _parsed(SelectionRule, options.get("selection", {}), "gepa setting selection")
+        return _parsed(cls, {**options, "selection": rule}, "gepa")
+
+
+def _parsed(kind: type[S], values: Any, what: str) -> S:
+    accepted = f"accepted are {', '.join(field.name for field in fields(kind))}"
+    if not isinstance(values, Mapping):
+        raise PipelineError(f"{what} is {values!r}: {accepted}")
+    unknown = sorted(set(values) - {field.name for field in fields(kind)})
+    if unknown:
+        raise PipelineError(f"{what} has no setting {unknown[0]!r}: {accepted}")
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise PipelineError(f"{what}: a value has the wrong type ({error})") from error
