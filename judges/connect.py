@@ -53,6 +53,11 @@ class Models:
         self._simulated: LM | None = None
         self._client: LiteLLMClient | None = None
 
+    def close(self) -> None:
+        with self._lock:
+            if self._client is not None:
+                self._client.close()
+
     async def complete(self, request: LMRequest) -> LMReply:
         """See `LM.complete`."""
         return await self._model(request.model).complete(request)
@@ -61,8 +66,6 @@ class Models:
         """Dollars; None where no price is known."""
         if is_simulated(request.model):
             return 0.0
-        if request.model in self._prices:
-            return self._prices[request.model].cost(prompt_tokens, completion_tokens)
         return self._real().cost_of(request, prompt_tokens, completion_tokens)
 
     def _model(self, name: str) -> LM:
@@ -80,5 +83,5 @@ class Models:
             if self._client is None:
                 from judges.litellm_client import LiteLLMClient
 
-                self._client = LiteLLMClient(timeout=self._timeout)
+                self._client = LiteLLMClient(self._timeout, self._prices)
             return self._client

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from judges.budget import Budget, Usage, reserved_tokens
 from judges.ledger_store import Ledger, Reservation
@@ -18,6 +18,11 @@ CostOf: TypeAlias = Callable[[LMRequest, int, int], float | None]
 """Dollars of a call that takes so many prompt and completion tokens; None where no price is known."""
 
 POLL_SECONDS = 0.02
+
+
+@runtime_checkable
+class Closable(Protocol):
+    def close(self) -> None: ...
 
 
 class NotInLedger(LMError):
@@ -62,7 +67,10 @@ class LedgerLM:
         self.close()
 
     def close(self) -> None:
+        """Closes the ledger, and the connections of the model behind it where it has some."""
         self.ledger.close()
+        if isinstance(self.inner, Closable):
+            self.inner.close()
 
     def spent(self) -> Usage:
         """What the run has paid for, in this attempt and in earlier ones."""
@@ -125,7 +133,9 @@ class LedgerLM:
         try:
             reply = await self.inner.complete(request)
         except BaseException as error:
-            self.ledger.release(key, self.run, failed=isinstance(error, Exception))
+            self.ledger.release(
+                key, self.run, failed=isinstance(error, Exception) and not isinstance(error, JudgeError)
+            )
             raise
         tokens = reply.prompt_tokens + reply.completion_tokens
         if reply.cost is None and tokens:

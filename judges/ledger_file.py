@@ -57,6 +57,8 @@ def explain(error: Exception, path: Path) -> JudgeError:
             "the file is damaged; restore a copy, or save what is readable with "
             f"`sqlite3 {path} .recover`, or move it away to begin a new one (its replies are then paid again)"
         )
+    elif "closed" in text:
+        advice = "it was closed before this call; open it again"
     elif "full" in text:
         advice = "free some space and start again: what was written before is kept"
     else:

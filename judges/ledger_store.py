@@ -14,6 +14,7 @@ import sqlite3
 import threading
 import time
 import uuid
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -21,11 +22,11 @@ from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from judges.budget import Budget, Usage
 from judges.ledger_file import connect, explain
 from judges.lm import BudgetExhausted, JudgeError, LMReply, LMRequest
+from judges.redact import redact_url
 
 LEASE_SECONDS = 3600.0
 """A pending row that is older is nobody's: no call takes so long with all its retries."""
@@ -59,13 +60,15 @@ class Ledger:
         """Calls that this process is making, by key (see `LedgerLM`); to be used under `lock`."""
         self.lock = threading.Lock()
         self._db = connect(self.path, read_only)
+        # A forgotten ledger is closed when it is collected.
+        self._closer = weakref.finalize(self, self._db.close)
         self._keep_requests = keep_requests
         self._process = os.getpid()
         self._owner = f"{socket.gethostname()}:{self._process}:{_LIFE}"
 
     def close(self) -> None:
         with self.lock:
-            self._db.close()
+            self._closer()
 
     def find(self, key: str) -> LMReply | None:
         """The stored reply; None where there is none, or a damaged one (which is then made again)."""
@@ -253,11 +256,10 @@ def _parse(row: tuple[Any, ...]) -> LMReply | None:
 
 def _about(request: LMRequest) -> str:
     """A line for people: what kind of call this was. No message text, and nothing secret of the endpoint."""
-    url = urlsplit(request.endpoint)
     return json.dumps(
         {
             "model": request.model,
-            "endpoint": f"{url.scheme}://{url.hostname or ''}:{url.port or ''}{url.path}" if request.endpoint else "",
+            "endpoint": redact_url(request.endpoint),
             "temperature": request.temperature,
             "max_tokens": request.max_tokens,
             "seed": request.seed,

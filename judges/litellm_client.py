@@ -1,18 +1,193 @@
-"""Real models through LiteLLM."""
+"""Real models: LiteLLM reaches the providers, any OpenAI-compatible server, and gateways."""
 
 from __future__ import annotations
 
-from judges.lm import LMReply, LMRequest
+import asyncio
+import logging
+import os
+import random
+import warnings
+import weakref
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+from judges.budget import Price
+from judges.connections import Connections
+from judges.failure import Failure
+from judges.form import Form
+from judges.lm import JudgeError, LMError, LMReply, LMRequest
+from judges.redact import redact_url
+
+log = logging.getLogger(__name__)
+
+RETRIES = 4
+LONGEST_WAIT = 60.0
+"""Seconds. A provider that asks for a longer wait has failed for good."""
+
+Shape: TypeAlias = tuple[str, str, bool, bool]
+"""Endpoint, model, whether a schema is sent, whether a seed is sent."""
 
 
 class LiteLLMClient:
-    def __init__(self, timeout: float = 60.0) -> None:
+    """An LM. Keys come from the environment, as LiteLLM reads them, and are kept nowhere.
+
+    `timeout` is in seconds, for each attempt; failures that may pass (429, 5xx, lost connections) are tried `retries`
+    times more, `pause` seconds apart at first, then twice as long each time, or as long as the provider asks.
+
+    Connections outlive the caller's event loop (an evaluation is one loop), so they live in a loop and thread of their
+    own; `close` ends both.
+    """
+
+    def __init__(
+        self,
+        timeout: float = 60.0,
+        prices: Mapping[str, Price] | None = None,
+        retries: int = RETRIES,
+        pause: float = 0.5,
+    ) -> None:
+        if not timeout > 0:
+            raise JudgeError(f"timeout is {timeout!r}: accepted is a number of seconds above 0")
         self.timeout = timeout
+        self.prices = dict(prices or {})
+        self._retries = retries
+        self._pause = pause
+        self._forms: dict[Shape, Form] = {}
+        self._connections = Connections()
+        self._closer = weakref.finalize(self, self._connections.close)
+
+    def close(self) -> None:
+        self._closer()
+
+    @property
+    def adaptations(self) -> list[str]:
+        """What endpoints were found not to take, and how requests were changed for them."""
+        forms = list(self._forms.items())
+        return sorted({f"{_target(*shape[:2])} {note}" for shape, form in forms for note in form.changes()})
+
+    def cost_of(self, request: LMRequest, prompt_tokens: int, completion_tokens: int) -> float | None:
+        """Dollars by the user's price or LiteLLM's table; None where neither knows the model."""
+        return self._cost(request.model, prompt_tokens, completion_tokens, None)
 
     async def complete(self, request: LMRequest) -> LMReply:
         """See `LM.complete`."""
-        raise NotImplementedError
+        _check_endpoint(request.endpoint)
+        ended = await self._connections.run(self._complete(request))
+        # Raised here and not where it was caught: the provider's own exception, which may hold a key, stays behind.
+        if isinstance(ended, Failure):
+            raise LMError(ended.kind, f"{_target(request.endpoint, request.model)}: {ended.message}")
+        return ended
 
-    def cost_of(self, request: LMRequest, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """Dollars; None where no price is known."""
-        return None
+    async def _complete(self, request: LMRequest) -> LMReply | Failure:
+        shape = (request.endpoint, request.model, request.schema is not None, request.seed is not None)
+        known = self._forms.get(shape)
+        form = known or Form()
+        particular = False
+        attempt = 0
+        while True:
+            ended = await self._attempt(request, form)
+            if isinstance(ended, LMReply):
+                # What only this schema met is not remembered.
+                if known is None and not particular:
+                    self._remember(shape, form)
+                return ended
+            if ended.retry and attempt < self._retries and (ended.wait or 0.0) <= LONGEST_WAIT:
+                await asyncio.sleep(ended.wait or self._pause * 2**attempt * random.uniform(0.5, 1.0))
+                attempt += 1
+                continue
+            # A form that has worked is not given up because the server is ill.
+            plainer = form.after(ended, request) if ended.rejected and not (known and ended.retry) else None
+            if plainer is None:
+                return ended
+            particular = particular or "invalid schema" in ended.message.lower()
+            form = plainer
+
+    async def _attempt(self, request: LMRequest, form: Form) -> LMReply | Failure:
+        litellm = _litellm()
+        try:
+            async with asyncio.timeout(self.timeout):
+                response = await litellm.acompletion(
+                    model=request.model,
+                    messages=[{"role": message.role, "content": message.content} for message in request.messages],
+                    api_base=request.endpoint or None,
+                    api_key=_stand_in_key(request),
+                    timeout=self.timeout,
+                    max_retries=0,
+                    num_retries=0,
+                    drop_params=False,
+                    shared_session=await self._connections.session(),
+                    **form.arguments(request),
+                )
+        # LiteLLM raises plain exceptions of many kinds; whatever it is, it is the end of one attempt of one call.
+        except Exception as error:
+            failure = Failure.of(error, self.timeout)
+            return LMReply("", "content_filter") if failure.refused else failure
+        return self._read(request.model, response)
+
+    def _read(self, model: str, response: Any) -> LMReply | Failure:
+        if not response.choices:
+            return Failure("provider_error", "the reply holds no choices", retry=True)
+        choice = response.choices[0]
+        usage = response.usage
+        details = getattr(usage, "prompt_tokens_details", None)
+        return LMReply(
+            text=choice.message.content or getattr(choice.message, "refusal", None) or "",
+            finish_reason=choice.finish_reason or "stop",
+            prompt_tokens=usage.prompt_tokens or 0,
+            completion_tokens=usage.completion_tokens or 0,
+            cached_tokens=getattr(details, "cached_tokens", None) or 0,
+            cost=self._cost(model, usage.prompt_tokens or 0, usage.completion_tokens or 0, usage),
+        )
+
+    def _cost(self, model: str, prompt_tokens: int, completion_tokens: int, usage: Any) -> float | None:
+        if (price := self.prices.get(model)) is not None:
+            return price.cost(prompt_tokens, completion_tokens)
+        try:
+            parts = _litellm().cost_per_token(
+                model=model, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, usage_object=usage
+            )
+        # A model that the table does not know is a plain Exception in some releases.
+        except Exception:
+            return None
+        # The table holds zeros where nobody entered a price.
+        return sum(parts) or None
+
+    def _remember(self, shape: Shape, form: Form) -> None:
+        before = set(self.adaptations)
+        self._forms[shape] = form
+        for note in self.adaptations:
+            if note not in before:
+                log.warning("%s", note)
+
+
+def _litellm() -> Any:
+    """Imports LiteLLM, which takes seconds, and keeps it silent."""
+    # Before the import, else it fetches a price list from the network.
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    import litellm
+
+    if not litellm.suppress_debug_info:
+        litellm.suppress_debug_info = True
+        logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
+        warnings.filterwarnings("ignore", "Pydantic serializer warnings", UserWarning)
+    return litellm
+
+
+def _stand_in_key(request: LMRequest) -> str | None:
+    """Local servers want no key, but the client of OpenAI's protocol does. None: LiteLLM reads the environment."""
+    local = request.endpoint and request.model.startswith("openai/") and not os.environ.get("OPENAI_API_KEY")
+    return "none" if local else None
+
+
+def _check_endpoint(endpoint: str) -> None:
+    parts = urlsplit(endpoint)
+    if not endpoint or (parts.scheme in ("http", "https") and parts.hostname and "@" not in parts.netloc):
+        return
+    raise JudgeError(
+        f"endpoint {redact_url(endpoint) or 'without a host'}: accepted is a base URL without user and password, such "
+        "as http://127.0.0.1:8000/v1; keys come from the environment"
+    )
+
+
+def _target(endpoint: str, model: str) -> str:
+    return f"{model} at {redact_url(endpoint)}" if endpoint else model

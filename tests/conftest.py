@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.judges.scripted_server import ScriptedServer
 
 REPOSITORY = Path(__file__).parent.parent
 
@@ -21,3 +27,17 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real traces here: set GPA_SHARED_DATA to a folder that holds them (looked in {folder.name})")
     return folder
+
+
+@pytest.fixture(scope="session")
+def scripted_server() -> type[ScriptedServer]:
+    """An OpenAI-compatible server on loopback whose answers a test writes: see tests/judges/scripted_server.py."""
+    name = "scripted_server"
+    spec = importlib.util.spec_from_file_location(name, REPOSITORY / "tests" / "judges" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    server: type[ScriptedServer] = module.ScriptedServer
+    return server

@@ -1,0 +1,73 @@
+"""An event loop in a thread of its own, with the HTTP connections that live in it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from judges.lm import JudgeError
+
+if TYPE_CHECKING:
+    import aiohttp
+
+T = TypeVar("T")
+
+
+class Connections:
+    """Connections belong to an event loop, and callers come with many short-lived ones (`asyncio.run`, threads)."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._session: aiohttp.ClientSession | None = None
+        self._lock = threading.Lock()
+        self._closed = False
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Runs `work` in the loop of the connections; cancelling the caller cancels it."""
+        try:
+            loop = self._start()
+        except JudgeError:
+            work.close()
+            raise
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
+
+    async def session(self) -> aiohttp.ClientSession:
+        """The one session of this loop; proxies come from the environment. To be called from `work`."""
+        import aiohttp
+
+        if self._session is None:
+            self._session = aiohttp.ClientSession(trust_env=True, connector=aiohttp.TCPConnector(limit=0))
+        return self._session
+
+    def close(self) -> None:
+        """Ends what still runs, then the connections, the loop and the thread."""
+        with self._lock:
+            self._closed = True
+            loop, thread, self._loop = self._loop, self._thread, None
+        if loop is None or thread is None:
+            return
+        asyncio.run_coroutine_threadsafe(self._end(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+    def _start(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._closed:
+                raise JudgeError("this client is closed: open a new one")
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="model-connections", daemon=True)
+                self._thread.start()
+            return self._loop
+
+    async def _end(self) -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        if self._session is not None:
+            await self._session.close()

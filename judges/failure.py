@@ -1,0 +1,93 @@
+"""What a failed attempt of a call means: which kind of `LMError`, whether to try again, and in which form."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from judges.redact import redact
+
+TOO_LONG = re.compile(
+    r"context[ _](length|window|size)|exceed_context|(prompt|input|string|request) is too (long|large)|string too long"
+    r"|too many (input )?tokens|reduce the length|maximum prompt length|payload too large",
+    re.IGNORECASE,
+)
+_REFUSED = re.compile(r"content[ _](filter|policy|management policy)|responsible ai", re.IGNORECASE)
+_HOPELESS = re.compile(r"insufficient_quota|exceeded your current quota|missing credentials|api_key", re.IGNORECASE)
+_PREFIX = re.compile(r"^(?:litellm\.)?(?:[A-Za-z]+(?:Error|Timeout): |[A-Za-z]+Exception - |litellm\.)*")
+_LONGEST = 600
+
+
+@dataclass(frozen=True)
+class Failure:
+    """`kind` as in `LMError`; `refused`: the provider will not answer this prompt, which is an answer.
+
+    `rejected`: the endpoint did not accept the form of the request, so another form may do. `wait` is in seconds, where
+    the provider says how long. `message` holds no secrets.
+    """
+
+    kind: str
+    message: str
+    retry: bool = False
+    rejected: bool = False
+    refused: bool = False
+    wait: float | None = None
+
+    @classmethod
+    def of(cls, error: Exception, timeout: float) -> Failure:
+        """Reads an exception of LiteLLM. They share names and a `status_code`, but few meanings, across providers."""
+        status = getattr(error, "status_code", None)
+        names = {base.__name__ for base in type(error).__mro__}
+        text = _text(error)
+        # Some servers answer 500 to a reply schema.
+        rejected = status in (400, 405, 415, 422, 500, 501)
+        if isinstance(error, TimeoutError) or status == 408:
+            return cls("timeout", f"no reply within {timeout:g} s")
+        if "ContextWindowExceededError" in names or (status in (400, 413, 422) and TOO_LONG.search(text)):
+            # A refused reply schema may be called "too long" as well.
+            return cls("too_long", text, rejected=rejected and _names_schema(text))
+        if status == 413:
+            return cls("too_long", text)
+        if "ContentPolicyViolationError" in names or (rejected and _REFUSED.search(text)):
+            return cls("provider_error", text, refused=True)
+        hopeless = bool(_HOPELESS.search(text))
+        lost = isinstance(error, ConnectionError) or "APIConnectionError" in names
+        retry = not hopeless and (lost or status == 429 or (isinstance(status, int) and 500 <= status != 501))
+        return cls("provider_error", text, retry=retry, rejected=rejected and not hopeless, wait=_wait(error))
+
+
+def _names_schema(text: str) -> bool:
+    return bool(re.search(r"response_format|json_schema|schema", text))
+
+
+def _text(error: Exception) -> str:
+    text = _PREFIX.sub("", str(error))
+    body = getattr(error, "body", None)
+    if body and (not isinstance(body, Mapping) or str(body.get("message", "\0")) not in text):
+        text = f"{text}: {body if isinstance(body, str) else json.dumps(body, default=str)}"
+    # Redacted before it is cut: half a key is a key that is not recognised.
+    text = redact(" ".join(text.split()))
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
+
+
+def _wait(error: Exception) -> float | None:
+    """The seconds of a Retry-After header, which holds seconds or a date."""
+    headers: Any = getattr(getattr(error, "response", None), "headers", None) or {}
+    if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
+        return milliseconds / 1000
+    value = headers.get("retry-after")
+    if (seconds := _number(value)) is not None:
+        return seconds
+    try:
+        return max(0.0, (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds())
+    except (TypeError, ValueError):
+        return None
+
+
+def _number(text: str | None) -> float | None:
+    return float(text) if text and re.fullmatch(r"\s*\d+(\.\d+)?\s*", text) else None
