@@ -81,10 +81,13 @@ def differences(
 
 
 def _draws(statistics: Mapping[str, Statistic], clusters: Sequence[str], settings: MetricSettings) -> dict[str, Floats]:
-    """Values of shape (1 + resamples): the observed one first. Equal clusters and settings give equal resamples."""
+    """Values of shape (1 + resamples): the observed one first. Equal clusters and settings give equal resamples; of a
+    single cluster there are none."""
     names = sorted(set(clusters))
     if not names:
-        return {name: np.full(1 + settings.resamples, np.nan) for name in statistics}
+        return {name: np.full(1, np.nan) for name in statistics}
+    if len(names) == 1:
+        return {name: statistic.value(statistic.columns.sum(axis=0)[None]) for name, statistic in statistics.items()}
     places = {name: number for number, name in enumerate(names)}
     member = np.array([places[name] for name in clusters])
     generator = np.random.default_rng(settings.seed)
@@ -97,6 +100,8 @@ def _estimate(draws: Floats, n: int, reason: str, level: float) -> Estimate:
     if math.isnan(draws[0]):
         return Estimate(None, n=n, reason=reason)
     value = float(draws[0])
+    if len(draws) == 1:
+        return Estimate(value, n=n, reason="no interval: all traces are one cluster")
     defined = draws[1:][~np.isnan(draws[1:])]
     lost = 1 - len(defined) / len(draws[1:])
     if lost > MAX_DEGENERATE:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeled_traces.label import Impact
-from pipeline.matching import Floats
+from pipeline.matching import Floats, Ints
 from pipeline.metrics.bootstrap import Statistic, ratio
 from pipeline.metrics.table import Bools, MatchTable
 
@@ -17,31 +17,25 @@ def detection(table: MatchTable) -> dict[str, Statistic]:
 
     `f1` is the harmonic mean of localization and of the share of findings that are matched and cite the label's span.
     """
-    labels = any_judge(table.counted)
-    placed = labels & table.has_span[:, None]
+    identified, localized, near = (any_judge(hits) for hits in (table.identified, table.localized, table.near))
     clean = clean_readings(table)
-    flagged = table.n_findings.sum(axis=1) > 0
+    flagged = clean & (table.n_findings.sum(axis=1) > 0)
+    recall, precision = _share(table, localized, table.has_span), _of_findings(table, table.localized)
     statistics = {
-        "coverage": _share(table, any_judge(table.identified), labels, "no labels"),
-        "localization": _share(table, any_judge(table.localized), placed, "no labels with a span"),
-        "localization_lenient": _share(table, any_judge(table.near), placed, "no labels with a span"),
+        "coverage": _share(table, identified, table.decidable),
+        "localization": recall,
+        "localization_lenient": _share(table, near, table.has_span),
         "precision": _of_findings(table, table.identified),
         "false_alarms": Statistic(
-            np.column_stack([(flagged & clean).sum(axis=1), clean.sum(axis=1)]).astype(np.float64),
-            ratio,
-            int(clean.any(axis=1).sum()),
-            "no clean traces" if not table.clean.any() else "no usable judgment of a clean trace",
+            _columns(flagged.sum(axis=1), clean.sum(axis=1)), ratio, int(clean.any(axis=1).sum()), no_clean(table)
         ),
-        "f1": _f1(table, placed),
+        "f1": Statistic(np.hstack([recall.columns, precision.columns]), _harmonic_mean, recall.n, recall.reason),
     }
     for impact in reversed(Impact):
-        chosen = labels & (table.impacts == impact)[:, None]
-        reason = f"no labels of {impact} impact"
-        statistics[f"coverage_{impact}"] = _share(table, any_judge(table.identified), chosen, reason)
+        chosen = table.decidable & (table.impacts == impact)
+        statistics[f"coverage_{impact}"] = _share(table, identified, chosen, f" of {impact} impact")
     asked, usable = (cells.sum(axis=(1, 2)) for cells in (table.asked, table.usable))
-    statistics["scored_share"] = Statistic(
-        np.column_stack([usable, asked]).astype(np.float64), ratio, int(asked.sum()), "no judgments"
-    )
+    statistics["scored_share"] = Statistic(_columns(usable, asked), ratio, int(asked.sum()), "no judgments")
     return statistics
 
 
@@ -60,32 +54,41 @@ def clean_readings(table: MatchTable) -> Bools:
 def per_trace(table: MatchTable, marks: NDArray[np.bool_]) -> Floats:
     """Sums the marks of each trace's labels: (L, ...) to (T)."""
     sums = np.zeros(len(table.rows))
-    np.add.at(sums, table.label_rows, marks.reshape(len(table.labels), -1).sum(axis=1))
+    np.add.at(sums, table.label_rows, marks.sum(axis=tuple(range(1, marks.ndim))))
     return sums
 
 
-def _share(table: MatchTable, hits: Bools, labels: Bools, reason: str) -> Statistic:
-    """Hits among labels, both (L, R)."""
-    n = int(labels.any(axis=1).sum())
-    columns = np.column_stack([per_trace(table, hits & labels), per_trace(table, labels)])
-    return Statistic(columns, ratio, n, reason)
+def no_clean(table: MatchTable) -> str:
+    """Why there is no clean reading."""
+    return "no usable judgment of a clean trace" if table.clean.any() else "no clean traces"
+
+
+def no_labels(table: MatchTable, chosen: Bools, what: str = "") -> str:
+    """Why none of the chosen labels (L) counts."""
+    if chosen.any():
+        return "no usable judgment of a trace with such labels"
+    return f"no labels{what or (' with a span' if table.labels else '')}"
+
+
+def _share(table: MatchTable, hits: Bools, chosen: Bools, what: str = "") -> Statistic:
+    """Hits (L, R) among the chosen labels (L) that count."""
+    labels = any_judge(table.counted) & chosen[:, None]
+    columns = _columns(per_trace(table, hits & labels), per_trace(table, labels))
+    return Statistic(columns, ratio, int(labels.any(axis=1).sum()), no_labels(table, chosen, what))
 
 
 def _of_findings(table: MatchTable, hits: Bools) -> Statistic:
     """Hits (L, D, R) among findings: each hit is one finding."""
     findings = table.n_findings.sum(axis=(1, 2))
-    columns = np.column_stack([per_trace(table, hits), findings])
-    return Statistic(columns, ratio, int(findings.sum()), "no findings")
+    return Statistic(_columns(per_trace(table, hits), findings), ratio, int(findings.sum()), "no findings")
 
 
-def _f1(table: MatchTable, placed: Bools) -> Statistic:
-    recall = _share(table, any_judge(table.localized), placed, "no labels with a span")
-    precision = _of_findings(table, table.localized)
+def _harmonic_mean(sums: Floats) -> Floats:
+    """Of columns 0 / 1 and 2 / 3, where no finding (column 3) finds nothing."""
+    recall, precision = ratio(sums[:, :2]), np.nan_to_num(ratio(sums[:, 2:]))
+    total = recall + precision
+    return 2 * recall * precision / np.where(total == 0, 1, total)
 
-    def value(sums: Floats) -> Floats:
-        r = ratio(sums[:, :2])
-        p = np.nan_to_num(ratio(sums[:, 2:]), nan=0.0)  # no finding finds nothing
-        result: Floats = np.where(r + p > 0, 2 * r * p / np.where(r + p > 0, r + p, 1), r * 0)
-        return result
 
-    return Statistic(np.hstack([recall.columns, precision.columns]), value, recall.n, recall.reason)
+def _columns(numerator: Floats | Ints, denominator: Floats | Ints) -> Floats:
+    return np.column_stack([numerator, denominator]).astype(np.float64)

@@ -13,7 +13,7 @@ import numpy as np
 from judges.judgment import Finding
 from pipeline.matching import Floats
 from pipeline.metrics.bootstrap import Statistic
-from pipeline.metrics.detection import any_judge, clean_readings, per_trace
+from pipeline.metrics.detection import any_judge, clean_readings, no_clean, no_labels, per_trace
 from pipeline.metrics.table import MatchTable
 
 RATES = (0.1, 0.25, 0.5, 1.0)
@@ -28,7 +28,7 @@ def free_response(table: MatchTable) -> dict[str, Statistic]:
     """
     columns = _columns(table)
     n = int(columns[:, -2].astype(bool).sum())
-    reason = "no clean traces" if not columns[:, -1].any() else "no labels with a span"
+    reason = no_labels(table, table.has_span) if columns[:, -1].any() else no_clean(table)
     statistics = {"froc_area": Statistic(columns, _area, n, reason)}
     for rate in RATES:
         statistics[f"localization_at_{rate:g}"] = Statistic(columns, partial(_at, rate), n, reason)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from pipeline.config import PipelineError
 from pipeline.metrics.agreement import over_repeats, with_people
 from pipeline.metrics.bootstrap import MetricSettings, Statistic, differences, estimates
@@ -79,6 +81,19 @@ def paired_differences(
         if (row.errors, row.scores, row.group) != (other.errors, other.scores, other.group):
             raise PipelineError(f"the two tables differ in the labels or the group of trace {row.trace_id!r}")
     return differences(_statistics(left), _statistics(right), left.clusters, settings or MetricSettings())
+
+
+def length_bands(table: MatchTable, bands: int = 3) -> dict[str, MatchTable]:
+    """The table cut by trace length into bands of about equally many traces, shortest first; named `6-9 spans`.
+
+    Traces of one length are never parted, so there may be fewer bands.
+    """
+    lengths = {row.trace_id: len(row.trace.spans) for row in table.rows}
+    cuts = np.quantile(list(lengths.values()) or [0], np.arange(1, bands) / bands)
+    parts: dict[int, list[str]] = {}
+    for name, length in sorted(lengths.items(), key=lambda item: item[1]):
+        parts.setdefault(int(np.searchsorted(cuts, length)), []).append(name)
+    return {f"{lengths[names[0]]}-{lengths[names[-1]]} spans": table.subset(set(names)) for names in parts.values()}
 
 
 def _statistics(table: MatchTable) -> dict[str, Statistic]:

@@ -126,12 +126,16 @@ class MatchTable:
         return np.array([error.impact for _, error in self.labels], dtype=np.intp)
 
     @cached_property
+    def decidable(self) -> Bools:
+        """(L): the matcher can say whether a finding identifies the label."""
+        return self.has_span | (not self.needs_span)
+
+    @cached_property
     def counted(self) -> Bools:
         """(L, D, R): the cells in which a label counts."""
         fits = [[name in error.dimensions for name in self.dimensions] for _, error in self.labels]
-        fitting = np.array(fits, dtype=np.bool_).reshape(-1, len(self.dimensions), 1)
-        decidable = self.has_span | (not self.needs_span)
-        return fitting & decidable[:, None, None] & self.usable[self.label_rows]
+        fitting = np.array(fits, dtype=np.bool_).reshape(len(self.labels), len(self.dimensions))
+        return (fitting & self.decidable[:, None])[:, :, None] & self.usable[self.label_rows]
 
     @cached_property
     def identified(self) -> Bools:
