@@ -59,7 +59,8 @@ class SplitConfig(_Section):
 class JudgesConfig(_Section):
     """Which judges, from where (`programs`: a folder; else the seeds as shipped), and which model reads.
 
-    The other fields override the knobs of every program; None leaves a knob as it stands.
+    The knobs `temperature`, `max_tokens`, `trace_tokens`, `model` and `endpoint` override those of every program; None
+    leaves a knob as it stands. `concurrency` bounds the judgments in flight, `timeout` is in seconds per call.
     """
 
     model: str | None = None
@@ -70,13 +71,15 @@ class JudgesConfig(_Section):
     temperature: float | None = None
     max_tokens: int | None = None
     trace_tokens: int | None = None
+    concurrency: int = Field(default=8, ge=1, le=1000)
+    timeout: float = Field(default=60.0, gt=0)
 
     @field_validator("dimensions")
     @classmethod
     def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
             if name not in DIMENSIONS:
-                hint = _did_you_mean(name, DIMENSIONS)
+                hint = did_you_mean(name, DIMENSIONS)
                 raise ValueError(f"{name!r} is unknown{hint}: accepted are {', '.join(DIMENSIONS)}")
         if not names or len(set(names)) != len(names):
             raise ValueError("needs at least one dimension, each once")
@@ -94,20 +97,16 @@ class MatcherConfig(_Section):
     threshold: float | None = Field(default=None, ge=0, le=1)
 
 
-class EvaluateConfig(_Section):
-    """How the judges are measured on the development split while searching."""
-
-    repeats: int = Field(default=1, ge=1, le=100)
-    concurrency: int = Field(default=8, ge=1, le=1000)
-
-
 class SearchConfig(_Section):
-    """The optimizer of each dimension's program. `max_calls` bounds one dimension's search, in judge calls."""
+    """The optimizer of each dimension's program. `settings`: what the optimizer's own Settings class accepts.
 
-    optimizer: Literal["gepa", "seed"] = "gepa"
+    `reflection_model` and `reflection_endpoint`: None means the judges' own.
+    """
+
+    optimizer: str = "gepa"
     reflection_model: str | None = None
-    max_calls: int = Field(default=1500, ge=1)
-    options: dict[str, Any] = Field(default_factory=dict)
+    reflection_endpoint: str | None = None
+    settings: dict[str, Any] = Field(default_factory=dict)
 
 
 class RuleConfig(_Section):
@@ -118,10 +117,10 @@ class RuleConfig(_Section):
 
 
 class ValidationConfig(_Section):
-    """The gates on the testset."""
+    """The gates on the testset, read `repeats` times. `gates`: what `pipeline.validate.Gates` accepts."""
 
-    repeats: int = Field(default=5, ge=1, le=100)
-    options: dict[str, Any] = Field(default_factory=dict)
+    repeats: int = Field(default=3, ge=1, le=100)
+    gates: dict[str, Any] = Field(default_factory=dict)
 
 
 class BudgetConfig(_Section):
@@ -130,13 +129,6 @@ class BudgetConfig(_Section):
     calls: int | None = Field(default=None, ge=1)
     tokens: int | None = Field(default=None, ge=1)
     dollars: float | None = Field(default=None, gt=0)
-
-
-class Price(_Section):
-    """Dollars per million tokens."""
-
-    input: float = Field(ge=0)
-    output: float = Field(ge=0)
 
 
 class TrackingConfig(_Section):
@@ -148,7 +140,10 @@ class TrackingConfig(_Section):
 
 
 class ExperimentConfig(_Section):
-    """One experiment. Relative paths in a file are relative to that file."""
+    """One experiment. Relative paths in a file are relative to that file.
+
+    `prices`: model -> [input, output] in dollars per million tokens, for models that LiteLLM has no price of.
+    """
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
     seed: int = Field(default=0, ge=0)
@@ -157,12 +152,11 @@ class ExperimentConfig(_Section):
     split: SplitConfig = SplitConfig()
     judges: JudgesConfig = JudgesConfig()
     matcher: MatcherConfig = MatcherConfig()
-    evaluate: EvaluateConfig = EvaluateConfig()
     search: SearchConfig = SearchConfig()
     rule: RuleConfig = RuleConfig()
     validation: ValidationConfig = ValidationConfig()
     budget: BudgetConfig = BudgetConfig()
-    prices: dict[str, Price] = Field(default_factory=dict)
+    prices: dict[str, tuple[float, float]] = Field(default_factory=dict)
     tracking: TrackingConfig = TrackingConfig()
 
 
@@ -194,12 +188,18 @@ def parse_config(values: Any, where: str, folder: Path) -> ExperimentConfig:
     return _absolute(config, folder)
 
 
+def did_you_mean(name: str, accepted: Iterable[str]) -> str:
+    """A hint for an error message, empty where no accepted name is close."""
+    close = difflib.get_close_matches(name, accepted, n=1, cutoff=0.6)
+    return f" (did you mean `{close[0]}`?)" if close else ""
+
+
 def _explain(where: str, row: Any) -> str:
     path = ".".join(str(part) for part in row["loc"])
     if row["type"] == "extra_forbidden":
         *parents, key = row["loc"]
         accepted = _fields(parents)
-        return f"{where}: unknown key `{path}`{_did_you_mean(str(key), accepted)}: accepted are {', '.join(accepted)}"
+        return f"{where}: unknown key `{path}`{did_you_mean(str(key), accepted)}: accepted are {', '.join(accepted)}"
     if row["type"] == "missing":
         return f"{where}: the key `{path}` is missing"
     message = row["msg"].removeprefix("Value error, ")
@@ -216,11 +216,6 @@ def _fields(path: Sequence[str | int]) -> list[str]:
         sections = [kind for kind in (field, *get_args(field)) if isinstance(kind, type) and issubclass(kind, _Section)]
         model = sections[0] if sections else model
     return list(model.model_fields)
-
-
-def _did_you_mean(name: str, accepted: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, accepted, n=1, cutoff=0.6)
-    return f" (did you mean `{close[0]}`?)" if close else ""
 
 
 def _absolute(config: ExperimentConfig, folder: Path) -> ExperimentConfig:

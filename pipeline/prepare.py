@@ -1,0 +1,175 @@
+"""Stage 1 of a run: data, split, judges, and what the run may cost, all before the first call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from judges.budget import Budget, Price
+from judges.connect import is_simulated, open_lm
+from judges.judgment import HOLISTIC
+from judges.ledger import LedgerLM
+from judges.program import JudgeSuite, seed_suite
+from labeled_traces.dataset import Dataset
+from labeled_traces.simulated import FaultRates, rate, shuffle_labels, simulate
+from labeled_traces.split import SplitManifest, make_split
+from pipeline.config import ExperimentConfig, PipelineError, SimulatedData
+from pipeline.matching import Matcher, build_matcher
+from pipeline.optimizers.base import Optimizer
+from pipeline.run_folder import RunFolder
+from pipeline.settings import build_optimizer
+from pipeline.validate import Gates
+
+DATA = "data.jsonl"
+Say = Callable[[str], None]
+"""Takes one line for people."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What all stages of one run share. The testset is in `manifest` and `dataset`; a tuner is given `development`."""
+
+    config: ExperimentConfig
+    folder: RunFolder
+    dataset: Dataset
+    manifest: SplitManifest
+    suite: JudgeSuite
+    holistic: JudgeSuite | None
+    matcher: Matcher
+    optimizer: Optimizer
+    gates: Gates
+
+    @cached_property
+    def development_rows(self) -> Dataset:
+        return self.dataset.subset([*self.manifest.trainset, *self.manifest.valset])
+
+    @property
+    def model(self) -> str:
+        """The model of the judges; several are joined."""
+        return ", ".join(sorted({program.knobs.model for program in self.suite.programs.values()}))
+
+    @property
+    def simulated(self) -> bool:
+        return any(is_simulated(program.knobs.model) for program in self.suite.programs.values())
+
+    @property
+    def reflection_model(self) -> str:
+        return self.config.search.reflection_model or next(iter(self.suite.programs.values())).knobs.model
+
+    @property
+    def reflection_endpoint(self) -> str:
+        """The judges' own endpoint serves the reflection too, unless another model or endpoint is named."""
+        search = self.config.search
+        if search.reflection_endpoint is not None or search.reflection_model is not None:
+            return search.reflection_endpoint or ""
+        return next(iter(self.suite.programs.values())).knobs.endpoint
+
+    def open_lm(self) -> LedgerLM:
+        """The way to the models, with the run's ledger, budget and prices."""
+        budget = Budget(**self.config.budget.model_dump())
+        prices = Price.parse(self.config.prices)
+        return open_lm(self.folder.ledger, self.folder.name, budget, prices, self.config.judges.timeout)
+
+
+def prepare(config: ExperimentConfig, say: Say) -> Run:
+    """Loads or simulates the data, splits it, loads the judges, and checks every setting.
+
+    Raises:
+        PipelineError, JudgeError, TraceError: something is not as it should be; nothing was spent.
+        LeakageError: the split's parts have something in common.
+    """
+    settings = _settings(config)
+    judges = load_judges(config)
+    dataset = load_data(config)
+    folder = RunFolder.of(config, dataset.hash)
+    if config.data.simulated is not None and not folder[DATA].is_file():
+        dataset.save(folder[DATA])
+    return _run(config, folder, dataset, judges, settings, say)
+
+
+def reopen(folder: RunFolder, config: ExperimentConfig, say: Say) -> Run:
+    """A run that was prepared before, from its folder. Raises as `prepare`."""
+    path = folder[DATA] if config.data.path is None else config.data.path
+    return _run(config, folder, Dataset.load(path), load_judges(config), _settings(config), say)
+
+
+def load_data(config: ExperimentConfig) -> Dataset:
+    """The file's rows, or the simulated ones with their rater's labels."""
+    if config.data.path is not None:
+        return Dataset.load(config.data.path)
+    return simulated_data(config.data.simulated or SimulatedData())
+
+
+def simulated_data(settings: SimulatedData) -> Dataset:
+    rows = simulate(settings.traces, settings.seed, FaultRates().scaled(settings.fault_scale))
+    if settings.rater:
+        rows = rate(rows, settings.seed)
+    if settings.null:
+        rows = shuffle_labels(rows, settings.seed)
+    return Dataset(rows)
+
+
+def load_judges(config: ExperimentConfig) -> tuple[JudgeSuite, JudgeSuite | None]:
+    """The suite to be tuned, and the holistic judge where it is wanted."""
+    judges = config.judges
+    if judges.programs is None:
+        suite = seed_suite(dimensions=judges.dimensions)
+    else:
+        found = JudgeSuite.load(judges.programs)
+        missing = [name for name in judges.dimensions if name not in found.programs]
+        if missing:
+            raise PipelineError(f"{judges.programs} holds no judge of {', '.join(missing)} (judges.dimensions)")
+        suite = JudgeSuite({name: found.programs[name] for name in judges.dimensions})
+    holistic = seed_suite(dimensions=(HOLISTIC,)) if judges.holistic else None
+    return with_knobs(suite, judges.knobs), holistic and with_knobs(holistic, judges.knobs)
+
+
+def with_knobs(suite: JudgeSuite, knobs: Mapping[str, object]) -> JudgeSuite:
+    return JudgeSuite({name: program.with_knobs(**knobs) for name, program in suite.programs.items()})
+
+
+def _settings(config: ExperimentConfig) -> tuple[Optimizer, Gates]:
+    optimizer = build_optimizer(config.search.optimizer, config.search.settings)
+    return optimizer, Gates.parse(config.validation.gates)
+
+
+def _run(
+    config: ExperimentConfig,
+    folder: RunFolder,
+    dataset: Dataset,
+    judges: tuple[JudgeSuite, JudgeSuite | None],
+    settings: tuple[Optimizer, Gates],
+    say: Say,
+) -> Run:
+    manifest = _split(config, folder, dataset)
+    development = dataset.subset([*manifest.trainset, *manifest.valset])
+    suite, holistic = judges
+    suite.save(folder.programs("seed"))
+    if holistic is not None:
+        holistic.save(folder.programs(HOLISTIC))
+    parts = ", ".join(f"{len(ids)} {name}" for name, ids in manifest.parts.items())
+    say(f"data: {len(dataset)} labelled traces ({parts})")
+    return Run(
+        config=config,
+        folder=folder,
+        dataset=dataset,
+        manifest=manifest,
+        suite=suite,
+        holistic=holistic,
+        matcher=build_matcher(config.matcher.kind, list(development), config.matcher.threshold),
+        optimizer=settings[0],
+        gates=settings[1],
+    )
+
+
+def _split(config: ExperimentConfig, folder: RunFolder, dataset: Dataset) -> SplitManifest:
+    path = config.split.manifest
+    if path is not None:
+        manifest = SplitManifest.load(path)
+    else:
+        seed = config.seed if config.split.seed is None else config.split.seed
+        manifest = make_split(dataset, seed, config.split.fractions)
+    manifest.check(dataset)
+    manifest.save(folder["split.json"])
+    return manifest

@@ -1,0 +1,185 @@
+"""Stage 4 of a run: generic and tuned judges, the holistic one and the controls on the testset, and the verdict."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from judges.decision import DecisionRule
+from judges.judgment import HOLISTIC, Judgment, Outcome
+from judges.ledger import LedgerLM
+from judges.program import JudgeSuite
+from labeled_traces.dataset import Dataset, LabeledTrace
+from labeled_traces.split import check_prompt_leak, record_test_use
+from pipeline.controls import ControlInput, beaten_by, control_tables
+from pipeline.evaluate import EvaluateSettings, EvaluationStopped, check_replies, evaluate, save_judgments
+from pipeline.metrics.bootstrap import MetricSettings
+from pipeline.metrics.froc import curve
+from pipeline.metrics.suite import dimension_metrics, suite_metrics
+from pipeline.metrics.table import MatchTable, match_judgments
+from pipeline.prepare import Run, Say
+from pipeline.results import Result, Side
+from pipeline.tune import TUNED, Tuned
+from pipeline.validate import Validation, validate
+
+SEED = "seed"
+_USABLE = (Outcome.SCORED, Outcome.NOT_APPLICABLE)
+_TEST_USES = "test_uses.jsonl"
+_TEST_USE = "test_use.json"
+
+
+def prove(run: Run, tuned: Tuned, lm: LedgerLM, say: Say) -> Result:
+    """Judges the testset with fresh repeats, and says whether the tuned judges are better than those they came from.
+
+    Raises:
+        LeakageError: a tuned text was copied from a test trace.
+        BudgetExhausted: the budget ended; the judgments so far are in the folder.
+        LMError: no call succeeded.
+    """
+    testset = run.manifest.testset_of(run.dataset)
+    check_prompt_leak(_texts(tuned.suite), testset, allowed=run.development_rows)
+    uses = _record_use(run, tuned, testset)
+    rows = list(testset)
+    judgments = {
+        SEED: _judge(run, SEED, run.suite, rows, lm),
+        TUNED: tuned.rule.apply(_judge(run, TUNED, tuned.suite, rows, lm)),
+    }
+    if run.holistic is not None:
+        judgments[HOLISTIC] = _judge(run, HOLISTIC, run.holistic, rows, lm)
+    say(f"validate: {len(rows)} held-out traces judged {run.config.validation.repeats} times by each judge")
+    tables = {name: match_judgments(rows, found, run.matcher) for name, found in judgments.items()}
+    metrics = MetricSettings(seed=run.config.seed)
+    controls = _controls(run, rows)
+    identical = tuned.suite.hash == run.suite.hash and tuned.rule == DecisionRule()
+    validation = validate(tables[SEED], tables[TUNED], controls, run.gates, metrics, identical=identical)
+    sides = {name: _side(table, metrics, judgments[name]) for name, table in tables.items()}
+    sides |= {name: _side(table, metrics) for name, table in controls.items()}
+    priced = all(row.cost is not None for found in judgments.values() for row in found if row.usable)
+    return _result(_Proof(run, tuned, validation, sides, tuple(controls), uses, priced), lm, rows)
+
+
+@dataclass(frozen=True)
+class _Proof:
+    """What a result is made from. `uses` counts those of the testset; `priced`: every call's price is known."""
+
+    run: Run
+    tuned: Tuned
+    validation: Validation
+    sides: Mapping[str, Side]
+    controls: tuple[str, ...]
+    uses: int
+    priced: bool
+
+
+def _judge(run: Run, name: str, suite: JudgeSuite, rows: Sequence[LabeledTrace], lm: LedgerLM) -> list[Judgment]:
+    settings = EvaluateSettings(
+        repeats=run.config.validation.repeats,
+        concurrency=run.config.judges.concurrency,
+        seed=run.config.seed,
+        progress=f"testset, {name}",
+    )
+    path = run.folder.judgments(f"testset-{name}")
+    try:
+        judgments = evaluate(suite, rows, lm, settings)
+    except EvaluationStopped as stop:
+        save_judgments(path, stop.judgments)
+        raise
+    save_judgments(path, judgments)
+    check_replies(judgments)
+    return judgments
+
+
+def _controls(run: Run, rows: Sequence[LabeledTrace]) -> dict[str, MatchTable]:
+    work = ControlInput(
+        rows,
+        list(run.development_rows),
+        repeats=run.config.validation.repeats,
+        seed=run.config.seed,
+        dimensions=tuple(run.suite.programs),
+    )
+    return control_tables(work, run.matcher)
+
+
+def _side(table: MatchTable, settings: MetricSettings, judgments: Sequence[Judgment] = ()) -> Side:
+    """`judgments` are given for judges; a control is measured as a whole only."""
+    dimensions = table.dimensions if judgments else ()
+    return Side(
+        metrics=suite_metrics(table, settings),
+        dimensions={name: dimension_metrics(table, name, settings) for name in dimensions},
+        curve=tuple(curve(table)),
+        outcomes=dict(Counter(str(judgment.outcome) for judgment in judgments)),
+    )
+
+
+def _record_use(run: Run, tuned: Tuned, testset: Dataset) -> int:
+    """How often this testset was used, this use included. The same programs again are the same use: a resumed run."""
+    programs = {name: program.hash for name, program in tuned.suite.programs.items()}
+    use = {"data": testset.hash, "programs": programs, "rule": tuned.rule.to_json(), "model": run.model}
+    known = run.folder.read_json(_TEST_USE)
+    if known is not None and known["use"] == use:
+        return int(known["uses"])
+    # One record for all runs of an output folder: a testset is spent by every one of them.
+    record = run.config.output / _TEST_USES
+    uses = record_test_use(record, data=testset.hash, programs=programs, model=run.model)
+    run.folder.write_json(_TEST_USE, {"use": use, "uses": uses})
+    return uses
+
+
+def _texts(suite: JudgeSuite) -> dict[str, str]:
+    return {f"{name} {part}": text for name, program in suite.programs.items() for part, text in program.parts.items()}
+
+
+def _result(proof: _Proof, lm: LedgerLM, rows: Sequence[LabeledTrace]) -> Result:
+    run, validation = proof.run, proof.validation
+    dimensions = set(run.suite.programs)
+    usage = lm.spent()
+    return Result(
+        name=run.config.name,
+        run_dir=run.folder.path,
+        model=run.model,
+        simulated=run.simulated,
+        verdict=str(validation.verdict),
+        reasons=tuple(validation.reasons),
+        sides=proof.sides,
+        controls=proof.controls,
+        beaten=beaten_by(proof.sides[TUNED].metrics, {name: proof.sides[name].metrics for name in proof.controls}),
+        differences=validation.differences,
+        usage=usage,
+        cost=usage.cost if proof.priced else None,
+        test_uses=proof.uses,
+        traces=len(rows),
+        labels=sum(bool(dimensions & set(error.dimensions)) for row in rows for error in row.errors),
+        labels_needed=validation.labels_needed,
+        warnings=tuple(_warnings(proof)),
+        provenance=_provenance(proof),
+    )
+
+
+def _warnings(proof: _Proof) -> list[str]:
+    lines = []
+    for name, side in proof.sides.items():
+        unusable = {kind: count for kind, count in side.outcomes.items() if kind not in _USABLE}
+        if unusable:
+            counts = ", ".join(f"{count} {kind}" for kind, count in sorted(unusable.items()))
+            lines.append(f"{name}: {sum(unusable.values())} of {sum(side.outcomes.values())} judgments: {counts}")
+    return lines
+
+
+def _provenance(proof: _Proof) -> dict[str, str]:
+    run, tuned = proof.run, proof.tuned
+    return {
+        "run": str(run.folder.path),
+        "data": run.dataset.hash,
+        "split": run.manifest.hash,
+        "seed": str(run.config.seed),
+        "repeats": str(run.config.validation.repeats),
+        "matcher": run.matcher.name,
+        "optimizer": run.optimizer.name,
+        "reflection model": run.reflection_model,
+        "generic judges": run.suite.hash,
+        "tuned judges": tuned.suite.hash,
+        "decision rule": ", ".join(f"{key} {value}" for key, value in tuned.rule.to_json().items()),
+        **{name: version(name) for name in ("gepa", "litellm", "mlflow")},
+    }

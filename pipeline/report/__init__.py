@@ -1,0 +1,1 @@
+"""What people read: the plain table and the self-contained page."""

@@ -1,0 +1,157 @@
+"""The report: one HTML file that needs nothing else, readable offline and printed."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from labeled_traces.files import write_lines
+from pipeline.report import plots
+from pipeline.report.table import SIDES, metrics_shown, money, with_interval
+from pipeline.results import LOWER_IS_BETTER, Result
+
+_CSS = """
+body{font:15px/1.5 system-ui,sans-serif;color:#1c1f24;max-width:62rem;margin:2rem auto;padding:0 1rem}
+h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .5rem}
+table{border-collapse:collapse;font-variant-numeric:tabular-nums}
+th,td{padding:.25rem .7rem;border-bottom:1px solid #e2e4e8;text-align:left;vertical-align:top}
+th{font-weight:600}.better{color:#0b6e4f}.worse{color:#a3261c}.dim{color:#6b7079}
+.banner{background:#fff4d6;border:1px solid #e4c36a;padding:.5rem .8rem;margin:1rem 0}
+.verdict{display:inline-block;padding:.1rem .7rem;border-radius:.3rem;color:#fff;font-weight:600}
+.PASS{background:#0b6e4f}.FAIL{background:#a3261c}.INCONCLUSIVE{background:#8a6d1f}
+svg{max-width:100%;height:auto}code{font-size:.9em;overflow-wrap:anywhere}
+"""
+
+
+def write_report(result: Result, path: Path) -> None:
+    """Writes the page, whole or not at all."""
+    write_lines(path, [_safe(report_html(result))])
+
+
+def report_html(result: Result) -> str:
+    parts = [
+        f"<h1>{_text(result.name)}</h1>",
+        _banner(result),
+        _verdict(result),
+        "<h2>Before and after, on the testset</h2>",
+        plots.intervals(result),
+        _headline(result),
+        "<h2>Free-response curves</h2>",
+        "<p class=dim>Coverage with localization against false alarms as the decision rule is relaxed.</p>",
+        plots.curves(result),
+        _dimensions(result),
+        "<h2>Controls</h2>",
+        "<p class=dim>Judges that read nothing, through the same code: a metric that one of them wins says little.</p>",
+        _controls(result),
+        "<h2>Cost</h2>",
+        _rows([("calls", f"{result.usage.calls:,}"), ("tokens", f"{result.usage.tokens:,}"), ("cost", _cost(result))]),
+        "<h2>What was judged</h2>",
+        _outcomes(result),
+        "<h2>Provenance</h2>",
+        _rows([(name, value) for name, value in result.provenance.items()]),
+    ]
+    head = f"<meta charset=utf-8><meta name=viewport content='width=device-width'><title>{_text(result.name)}</title>"
+    return f"<!doctype html><html lang=en><head>{head}<style>{_CSS}</style></head><body>{''.join(parts)}</body></html>"
+
+
+def _banner(result: Result) -> str:
+    if not result.simulated:
+        return ""
+    return (
+        f"<p class=banner><b>Simulated model.</b> The judge model was <code>{_text(result.model)}</code>, a stand-in. "
+        "These numbers say that the machinery works; they say nothing of a real model.</p>"
+    )
+
+
+def _verdict(result: Result) -> str:
+    notes = list(result.reasons)
+    if result.labels_needed is not None:
+        notes.append(f"About {result.labels_needed} more labelled traces would decide it.")
+    if result.test_uses > 1:
+        notes.append(f"This testset has been used {result.test_uses} times: it is spent.")
+    notes += [f"Warning: {warning}" for warning in result.warnings]
+    about = f"{result.traces} held-out traces with {result.labels} labels, read by {result.model}"
+    items = "".join(f"<li>{_text(note)}</li>" for note in notes)
+    return (
+        f"<p><span class='verdict {_text(result.verdict)}'>{_text(result.verdict)}</span> {_text(about)}</p>"
+        f"<ul>{items}</ul>"
+    )
+
+
+def _headline(result: Result) -> str:
+    sides = [name for name in SIDES if name in result.sides]
+    rows = []
+    for metric in metrics_shown(result):
+        cells = [_text(with_interval(result.sides[name].metrics.get(metric))) for name in sides]
+        rows.append([_text(metric.replace("_", " ")), *cells, _difference(result, metric)])
+    return _table(["metric", *(SIDES[name] for name in sides), "tuned - generic"], rows)
+
+
+def _difference(result: Result, metric: str) -> str:
+    estimate = result.differences.get(metric)
+    shown = _text(with_interval(estimate, "+"))
+    if estimate is None or estimate.low is None or estimate.high is None or estimate.low <= 0 <= estimate.high:
+        return shown
+    better = (estimate.low > 0) != (metric in LOWER_IS_BETTER)
+    return f"<span class={'better' if better else 'worse'}>{shown}</span>"
+
+
+def _dimensions(result: Result) -> str:
+    before, after = result.sides["seed"].dimensions, result.sides["tuned"].dimensions
+    if not before:
+        return ""
+    names = ("coverage", "localization", "precision", "false_alarms")
+    rows = []
+    for dimension, metrics in before.items():
+        for label, side in (("generic", metrics), ("tuned", after.get(dimension, {}))):
+            cells = [_text(with_interval(side.get(name))) for name in names]
+            labels = side["coverage"].n if "coverage" in side else 0
+            rows.append([_text(dimension.replace("_", " ")), label, str(labels), *cells])
+    found = {
+        side: {name: metrics[side] for name, metrics in dimensions.items() if side in metrics}
+        for side, dimensions in (("localization", before),)
+    }["localization"]
+    tuned = {name: metrics["localization"] for name, metrics in after.items() if "localization" in metrics}
+    plot = plots.dimension_bars(found, tuned, "localization on the testset") if found else ""
+    return f"<h2>Dimensions</h2>{plot}" + _table(["dimension", "judge", "labels counted", *names], rows)
+
+
+def _controls(result: Result) -> str:
+    names = [name for name in metrics_shown(result) if name != "scored_share"]
+    rows = [
+        [_text(control.replace("_", " ")), *(_text(with_interval(result.sides[control].metrics.get(n))) for n in names)]
+        for control in result.controls
+    ]
+    return _table(["control", *names], rows)
+
+
+def _outcomes(result: Result) -> str:
+    sides = {name: side.outcomes for name, side in result.sides.items() if side.outcomes}
+    outcomes = sorted({outcome for counts in sides.values() for outcome in counts})
+    rows = [[_text(name), *(str(counts.get(outcome, 0)) for outcome in outcomes)] for name, counts in sides.items()]
+    return _table(["judgments", *outcomes], rows)
+
+
+def _cost(result: Result) -> str:
+    return money(result.cost, result.simulated)
+
+
+def _rows(pairs: Iterable[tuple[str, str]]) -> str:
+    return _table([], [[_text(name), f"<code>{_text(value)}</code>"] for name, value in pairs])
+
+
+def _table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Cells are HTML already; headings are not."""
+    head = "".join(f"<th>{_text(cell.replace('_', ' '))}</th>" for cell in heading)
+    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _text(value: str) -> str:
+    return html.escape(value)
+
+
+def _safe(text: str) -> str:
+    """Lone surrogates and control characters cannot stand in a UTF-8 page."""
+    return "".join("\ufffd" if "\ud800" <= c <= "\udfff" or (c < " " and c not in "\n\t") else c for c in text)

@@ -1,0 +1,117 @@
+"""Results as plain text: aligned columns, at most 100 wide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pipeline.metrics.estimate import Estimate
+from pipeline.results import HEADLINE, Result
+
+SIDES = {"seed": "generic judges", "tuned": "tuned judges", "holistic": "holistic judge"}
+WIDTH = 100
+
+
+def result_table(result: Result) -> str:
+    """The before/after table with intervals, the controls, the dimensions, the verdict and the cost."""
+    about = f"{result.traces} traces, {result.labels} labels, {result.model}" + (
+        " (simulated)" if result.simulated else ""
+    )
+    parts = [f"Held-out testset: {about}", _headline(result), _controls(result), _dimensions(result), _verdict(result)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def metrics_table(metrics: Mapping[str, Estimate], names: Sequence[str]) -> str:
+    """One suite alone: value, interval and what it rests on."""
+    rows = [["metric", "value", "95 % interval", "n", ""]]
+    for name in names:
+        if (estimate := metrics.get(name)) is not None:
+            interval = "" if estimate.low is None else f"[{estimate.low:.2f}, {estimate.high:.2f}]"
+            value = "undefined" if estimate.value is None else f"{estimate.value:.3f}"
+            rows.append([name, value, interval, str(estimate.n), estimate.reason or ""])
+    return columns(rows)
+
+
+def columns(rows: Sequence[Sequence[str]]) -> str:
+    """Left-aligned columns, two blanks apart; the first row is the heading. A last column may be longer than its place."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join([lines[0], "-" * min(WIDTH, max(map(len, lines))), *lines[1:]])
+
+
+def with_interval(estimate: Estimate | None, sign: str = "") -> str:
+    """`0.74 [0.70, 0.78]`, or why there is no number."""
+    if estimate is None:
+        return "-"
+    if estimate.value is None:
+        return "undefined"
+    value = format(estimate.value, f"{sign}.2f")
+    if estimate.low is None or estimate.high is None:
+        return value
+    return f"{value} [{format(estimate.low, f'{sign}.2f')}, {format(estimate.high, f'{sign}.2f')}]"
+
+
+def money(cost: float | None, simulated: bool) -> str:
+    if simulated:
+        return "free: the model is simulated"
+    return "unknown: no price is known for the model" if cost is None else f"{cost:.4f} dollars"
+
+
+def _headline(result: Result) -> str:
+    sides = [name for name in SIDES if name in result.sides]
+    before, *others = sides
+    heading = ["", *(SIDES[name] for name in (before, "tuned")), "tuned - generic"]
+    rest = [name for name in others if name != "tuned"]
+    rows = [[*heading, *(SIDES[name] for name in rest)]]
+    for metric in metrics_shown(result):
+        cells = [with_interval(result.sides[name].metrics.get(metric)) for name in (before, "tuned")]
+        cells.append(with_interval(result.differences.get(metric), "+"))
+        cells += [with_interval(result.sides[name].metrics.get(metric)) for name in rest]
+        rows.append([metric, *cells])
+    return columns(rows)
+
+
+def metrics_shown(result: Result) -> list[str]:
+    extra = [name for name in ("f1", "froc_area", "scored_share") if name in result.sides["tuned"].metrics]
+    return [*HEADLINE, *extra]
+
+
+def _controls(result: Result) -> str:
+    if not result.controls:
+        return ""
+    names = [name for name in metrics_shown(result) if name not in ("alpha", "agreement", "scored_share")]
+    rows = [["controls", *names]]
+    for control in result.controls:
+        metrics = result.sides[control].metrics
+        rows.append([control.replace("_", " "), *(_short(metrics.get(name)) for name in names)])
+    return columns(rows)
+
+
+def _dimensions(result: Result) -> str:
+    before, after = result.sides["seed"].dimensions, result.sides["tuned"].dimensions
+    if not before:
+        return ""
+    names = ("coverage", "localization", "precision", "false_alarms")
+    rows = [["generic -> tuned", "labels", *names]]
+    for dimension, metrics in before.items():
+        tuned = after.get(dimension, {})
+        cells = [f"{_short(metrics.get(name))} -> {_short(tuned.get(name))}" for name in names]
+        labels = metrics["coverage"].n if "coverage" in metrics else 0
+        rows.append([dimension, str(labels), *cells])
+    return columns(rows)
+
+
+def _verdict(result: Result) -> str:
+    lines = [f"Verdict: {result.verdict}", *(f"  {reason}" for reason in result.reasons)]
+    if result.labels_needed is not None:
+        lines.append(f"  about {result.labels_needed} more labelled traces would decide it")
+    if result.test_uses > 1:
+        lines.append(f"  this testset has been used {result.test_uses} times: it is spent, trust a new one more")
+    lines += [f"  warning: {warning}" for warning in result.warnings]
+    usage = result.usage
+    cost = money(result.cost, result.simulated)
+    lines.append(f"Cost: {usage.calls:,} calls, {usage.tokens:,} tokens, {cost}")
+    return "\n".join(lines)
+
+
+def _short(estimate: Estimate | None) -> str:
+    return "-" if estimate is None or estimate.value is None else f"{estimate.value:.2f}"

@@ -1,0 +1,94 @@
+"""What a run found out: one value that the table, the report, MLflow and `--json` are all made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from judges.budget import Usage
+from pipeline.metrics.estimate import Estimate
+
+HEADLINE = ("coverage", "localization", "precision", "false_alarms", "alpha", "agreement")
+"""The metrics that every table starts with."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One suite of judges (or one control) on one set of traces.
+
+    `curve` is its free-response curve: (false alarms per clean trace, localized coverage), rising. `outcomes` counts
+    the judgments by outcome; empty for a control.
+    """
+
+    metrics: Mapping[str, Estimate]
+    dimensions: Mapping[str, Mapping[str, Estimate]] = field(default_factory=dict)
+    curve: tuple[tuple[float, float], ...] = ()
+    outcomes: Mapping[str, int] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return _estimates(self.metrics)
+
+
+@dataclass(frozen=True)
+class Result:
+    """A validation on the testset.
+
+    `sides`: `seed`, `tuned`, `holistic` where it was measured, then the controls, whose names are in `controls`.
+    `beaten`: the metrics in which controls beat the tuned judges, with their names.
+    `differences` are tuned - seed. `cost` is in dollars, None where a price is unknown. `test_uses` counts the uses of
+    this testset, this one included. `traces` and `labels` are the testset's.
+    """
+
+    name: str
+    run_dir: Path
+    model: str
+    simulated: bool
+    verdict: str
+    reasons: tuple[str, ...]
+    sides: Mapping[str, Side]
+    controls: tuple[str, ...]
+    beaten: Mapping[str, Sequence[str]]
+    differences: Mapping[str, Estimate]
+    usage: Usage
+    cost: float | None
+    test_uses: int
+    traces: int
+    labels: int
+    labels_needed: int | None = None
+    warnings: tuple[str, ...] = ()
+    provenance: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """What `demo --json` and `validate --json` print."""
+        return {
+            "name": self.name,
+            "verdict": self.verdict,
+            "reasons": list(self.reasons),
+            "labels_needed": self.labels_needed,
+            "model": self.model,
+            "simulated": self.simulated,
+            "testset": {name: side.to_json() for name, side in self.sides.items()},
+            "beaten_by_controls": {metric: list(names) for metric, names in self.beaten.items()},
+            "differences": _estimates(self.differences),
+            "dimensions": {
+                name: {dimension: _estimates(metrics) for dimension, metrics in side.dimensions.items()}
+                for name, side in self.sides.items()
+                if side.dimensions
+            },
+            "outcomes": {name: dict(side.outcomes) for name, side in self.sides.items() if side.outcomes},
+            "traces": self.traces,
+            "labels": self.labels,
+            "test_uses": self.test_uses,
+            "calls": self.usage.calls,
+            "tokens": self.usage.tokens,
+            "cost": self.cost,
+            "warnings": list(self.warnings),
+            "provenance": dict(self.provenance),
+            "run_dir": str(self.run_dir),
+        }
+
+
+def _estimates(metrics: Mapping[str, Estimate]) -> dict[str, Any]:
+    return {name: estimate.to_json() for name, estimate in metrics.items()}

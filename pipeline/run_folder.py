@@ -1,0 +1,87 @@
+"""The folder of one run: what lies where in it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from labeled_traces.files import parse_json, read_lines, write_lines
+from labeled_traces.trace import text_hash
+from pipeline.config import ExperimentConfig, PipelineError, load_config
+
+ARTIFACTS = (
+    "config.yaml",
+    "split.json",
+    "programs",
+    "trials.jsonl",
+    "judgments",
+    "metrics.json",
+    "validation.json",
+    "report.html",
+)
+"""What is uploaded to MLflow; the data and the ledger stay."""
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    path: Path
+
+    @classmethod
+    def of(cls, config: ExperimentConfig, data_hash: str) -> RunFolder:
+        """The folder of an experiment on this data: the same of both gives the same folder, so a run is resumed.
+
+        What changes no result (budget, prices, tracking, concurrency) does not count.
+        """
+        content = config.model_dump(mode="json", exclude={"output", "budget", "prices", "tracking"})
+        for key in ("concurrency", "timeout"):
+            del content["judges"][key]
+        digest = text_hash(json.dumps([content, data_hash], sort_keys=True))[:8]
+        folder = cls(config.output / f"{config.name}-{digest}")
+        folder.path.mkdir(parents=True, exist_ok=True)
+        folder.write_yaml("config.yaml", config.model_dump(mode="json"))
+        return folder
+
+    @classmethod
+    def open(cls, path: Path) -> tuple[RunFolder, ExperimentConfig]:
+        """A run that `optimize` or `demo` made, wherever it lies now.
+
+        Raises:
+            PipelineError: not a run folder.
+        """
+        if not (path / "config.yaml").is_file():
+            raise PipelineError(f"{path} is not a run: accepted is a folder that `gpa-judges optimize` or `demo` made")
+        config = load_config(path / "config.yaml")
+        return cls(path), config.model_copy(update={"output": path.absolute().parent})
+
+    def __getitem__(self, name: str) -> Path:
+        return self.path / name
+
+    @property
+    def ledger(self) -> Path:
+        return self["ledger.sqlite"]
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    def programs(self, kind: str) -> Path:
+        return self["programs"] / kind
+
+    def judgments(self, name: str) -> Path:
+        return self["judgments"] / f"{name}.jsonl"
+
+    def write_json(self, name: str, value: Any) -> None:
+        write_lines(self[name], [json.dumps(value, indent=1, ensure_ascii=True, allow_nan=False)])
+
+    def write_yaml(self, name: str, value: Any) -> None:
+        write_lines(self[name], [yaml.safe_dump(value, sort_keys=False)])
+
+    def read_json(self, name: str) -> Any:
+        """What `write_json` wrote, None where it has not yet."""
+        if not self[name].is_file():
+            return None
+        return parse_json("\n".join(line for _, line in read_lines(self[name])), str(self[name]))

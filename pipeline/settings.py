@@ -1,0 +1,69 @@
+"""Settings classes filled from plain values of an experiment file."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Mapping
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from pipeline.config import PipelineError, did_you_mean
+from pipeline.optimizers import OPTIMIZERS
+from pipeline.optimizers.base import Optimizer
+
+T = TypeVar("T")
+
+
+def build_optimizer(name: str, values: Mapping[str, Any]) -> Optimizer:
+    """The optimizer of this name. Its settings are the dataclass that its constructor takes as `settings`.
+
+    Raises:
+        PipelineError: an unknown optimizer, an unknown setting, or a value that is not accepted.
+    """
+    if name not in OPTIMIZERS:
+        hint = did_you_mean(name, OPTIMIZERS)
+        raise PipelineError(f"search.optimizer: {name!r} is unknown{hint}: accepted are {', '.join(OPTIMIZERS)}")
+    kind = OPTIMIZERS[name]
+    settings = _dataclass_in(get_type_hints(kind.__init__).get("settings"))
+    if settings is not None:
+        return kind(settings=fill(settings, values, "search.settings"))  # type: ignore[call-arg]
+    if values:
+        raise PipelineError(f"search.settings: the optimizer {name} has no settings")
+    return kind()
+
+
+def fill(kind: type[T], values: Mapping[str, Any], where: str) -> T:
+    """A settings dataclass with these values, nested ones included; what is not given keeps its default.
+
+    Raises:
+        PipelineError: an unknown key, or a value that is not accepted; names the key's path.
+    """
+    hints = get_type_hints(kind)
+    if not isinstance(values, Mapping):
+        raise PipelineError(f"{where}: accepted is a mapping with the keys {', '.join(hints)}")
+    given: dict[str, Any] = {}
+    for key, value in values.items():
+        if key not in hints:
+            hint = did_you_mean(str(key), hints)
+            raise PipelineError(f"{where}: unknown key `{key}`{hint}: accepted are {', '.join(hints)}")
+        nested = _dataclass_in(hints[key])
+        given[key] = fill(nested, value, f"{where}.{key}") if nested else _checked(value, hints[key], f"{where}.{key}")
+    try:
+        return kind(**given)
+    except (TypeError, ValueError) as error:
+        raise PipelineError(f"{where}: {error}") from error
+
+
+def _checked(value: Any, hint: Any, where: str) -> Any:
+    """Plain types alone: a text where a number belongs is refused here, ranges by the class itself."""
+    accepted = {float: (int, float), int: (int,), bool: (bool,), str: (str,)}.get(hint)
+    wrong = accepted is not None and (not isinstance(value, accepted) or (isinstance(value, bool) and hint is not bool))
+    if wrong or (get_origin(hint) in (dict, Mapping) and not isinstance(value, Mapping)):
+        raise PipelineError(f"{where}: accepted is {getattr(hint, '__name__', hint)} (given: {value!r})")
+    return value
+
+
+def _dataclass_in(hint: Any) -> type[Any] | None:
+    """The dataclass of a hint, or of one side of `X | None`."""
+    options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    return next((kind for kind in options if isinstance(kind, type) and dataclasses.is_dataclass(kind)), None)
