@@ -18,7 +18,7 @@ _SAMPLE = 25
 
 @dataclass(frozen=True)
 class Cost:
-    """Tokens and dollars are upper bounds. `dollars` is None where a price is unknown; `simulated`: all of it is free."""
+    """Tokens and dollars are upper bounds. `dollars` is None where a price is unknown; `simulated`: all is free."""
 
     calls: int
     prompt_tokens: int

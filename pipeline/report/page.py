@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from labeled_traces.files import write_lines
+from pipeline.metrics.suite import HIGHER_IS_BETTER
 from pipeline.report import plots
-from pipeline.report.table import SIDES, metrics_shown, money, with_interval
-from pipeline.results import LOWER_IS_BETTER, Result
+from pipeline.report.table import MARK, SIDES, metrics_shown, money, with_interval
+from pipeline.results import Result
 
 _CSS = """
 body{font:15px/1.5 system-ui,sans-serif;color:#1c1f24;max-width:62rem;margin:2rem auto;padding:0 1rem}
@@ -93,7 +94,7 @@ def _difference(result: Result, metric: str) -> str:
     shown = _text(with_interval(estimate, "+"))
     if estimate is None or estimate.low is None or estimate.high is None or estimate.low <= 0 <= estimate.high:
         return shown
-    better = (estimate.low > 0) != (metric in LOWER_IS_BETTER)
+    better = (estimate.low > 0) == HIGHER_IS_BETTER[metric]
     return f"<span class={'better' if better else 'worse'}>{shown}</span>"
 
 
@@ -108,22 +109,18 @@ def _dimensions(result: Result) -> str:
             cells = [_text(with_interval(side.get(name))) for name in names]
             labels = side["coverage"].n if "coverage" in side else 0
             rows.append([_text(dimension.replace("_", " ")), label, str(labels), *cells])
-    found = {
-        side: {name: metrics[side] for name, metrics in dimensions.items() if side in metrics}
-        for side, dimensions in (("localization", before),)
-    }["localization"]
-    tuned = {name: metrics["localization"] for name, metrics in after.items() if "localization" in metrics}
-    plot = plots.dimension_bars(found, tuned, "localization on the testset") if found else ""
+    plot = plots.dimensions(before, after, "localization")
     return f"<h2>Dimensions</h2>{plot}" + _table(["dimension", "judge", "labels counted", *names], rows)
 
 
 def _controls(result: Result) -> str:
     names = [name for name in metrics_shown(result) if name != "scored_share"]
-    rows = [
-        [_text(control.replace("_", " ")), *(_text(with_interval(result.sides[control].metrics.get(n))) for n in names)]
-        for control in result.controls
-    ]
-    return _table(["control", *names], rows)
+    rows = []
+    for control in result.controls:
+        marks = ["*" if control in result.beaten.get(name, ()) else "" for name in names]
+        cells = [with_interval(result.sides[control].metrics.get(name)) for name in names]
+        rows.append([_text(control), *(_text(cell + mark) for cell, mark in zip(cells, marks, strict=True))])
+    return _table(["control", *names], rows) + f"<p class=dim>{_text(MARK)}</p>"
 
 
 def _outcomes(result: Result) -> str:

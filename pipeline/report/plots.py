@@ -25,7 +25,7 @@ def intervals(result: Result, metrics: Sequence[str] = HEADLINE) -> str:
                 _interval(axes, result.sides[side].metrics.get(metric), height, _COLOURS[side])
         for side in shown:
             axes.plot([], [], "o-", color=_COLOURS[side], label=side)
-        axes.set_yticks(range(len(metrics)), [name.replace("_", " ") for name in metrics])
+        axes.set_yticks(range(len(metrics)), [_words(name) for name in metrics])
         axes.set_ylim(len(metrics) - 0.5, -0.5)
         axes.set_xlabel("value on the testset, with 95 % intervals")
         _legend(axes, "upper center")
@@ -53,17 +53,18 @@ def curves(result: Result) -> str:
     return _svg(draw, (7.2, 3.6))
 
 
-def dimension_bars(before: Mapping[str, Estimate], after: Mapping[str, Estimate], title: str) -> str:
+def dimensions(
+    before: Mapping[str, Mapping[str, Estimate]], after: Mapping[str, Mapping[str, Estimate]], metric: str
+) -> str:
     """One metric per dimension, before and after."""
 
     def draw(axes: Any) -> None:
-        names = list(before)
-        for row, name in enumerate(names):
-            _interval(axes, before[name], row - 0.12, _COLOURS["seed"])
-            _interval(axes, after.get(name), row + 0.12, _COLOURS["tuned"])
-        axes.set_yticks(range(len(names)), [_words(name) for name in names])
-        axes.set_ylim(len(names) - 0.5, -0.5)
-        axes.set_xlabel(title)
+        for row, name in enumerate(before):
+            _interval(axes, before[name].get(metric), row - 0.12, _COLOURS["seed"])
+            _interval(axes, after.get(name, {}).get(metric), row + 0.12, _COLOURS["tuned"])
+        axes.set_yticks(range(len(before)), [_words(name) for name in before])
+        axes.set_ylim(len(before) - 0.5, -0.5)
+        axes.set_xlabel(f"{metric} on the testset: generic (grey) and tuned (green)")
 
     return _svg(draw, (7.2, 2.9))
 

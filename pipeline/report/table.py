@@ -9,14 +9,14 @@ from pipeline.results import HEADLINE, Result
 
 SIDES = {"seed": "generic judges", "tuned": "tuned judges", "holistic": "holistic judge"}
 WIDTH = 100
+MARK = "* better than the tuned judges: this metric proves nothing by itself"
 
 
 def result_table(result: Result) -> str:
     """The before/after table with intervals, the controls, the dimensions, the verdict and the cost."""
-    about = f"{result.traces} traces, {result.labels} labels, {result.model}" + (
-        " (simulated)" if result.simulated else ""
-    )
-    parts = [f"Held-out testset: {about}", _headline(result), _controls(result), _dimensions(result), _verdict(result)]
+    simulated = " (a simulated model)" if result.simulated else ""
+    about = f"Held-out testset: {result.traces} traces, {result.labels} labels, read by {result.model}{simulated}"
+    parts = [about, _headline(result), _controls(result), _dimensions(result), _verdict(result)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -32,7 +32,7 @@ def metrics_table(metrics: Mapping[str, Estimate], names: Sequence[str]) -> str:
 
 
 def columns(rows: Sequence[Sequence[str]]) -> str:
-    """Left-aligned columns, two blanks apart; the first row is the heading. A last column may be longer than its place."""
+    """Left-aligned columns, two blanks apart; the first row is the heading."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return "\n".join([lines[0], "-" * min(WIDTH, max(map(len, lines))), *lines[1:]])
@@ -82,8 +82,9 @@ def _controls(result: Result) -> str:
     rows = [["controls", *names]]
     for control in result.controls:
         metrics = result.sides[control].metrics
-        rows.append([control.replace("_", " "), *(_short(metrics.get(name)) for name in names)])
-    return columns(rows)
+        cells = [_short(metrics.get(name)) + ("*" if control in result.beaten.get(name, ()) else "") for name in names]
+        rows.append([control.replace("_", " "), *cells])
+    return columns(rows) + f"\n{MARK}"
 
 
 def _dimensions(result: Result) -> str:
