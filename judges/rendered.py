@@ -104,7 +104,8 @@ def _contents(lines: Sequence[str]) -> list[tuple[re.Match[str], str]]:
 
 def _add_message(messages: list[dict[str, JSON]], role: str, extra: str | None, text: str) -> None:
     if extra == " calls":
-        if not messages or messages[-1]["role"] != role:
+        # An empty text of its own line is a message of its own: beside calls it would not have been written.
+        if not messages or messages[-1]["role"] != role or messages[-1]["content"] == "":
             messages.append({"role": role, "content": None})
         messages[-1].setdefault("tool_calls", []).append(_call(text))
         return
