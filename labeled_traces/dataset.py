@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
@@ -230,15 +230,15 @@ def _line(row: LabeledTrace) -> str:
 
 
 def _filled(item: Span | ErrorLabel | ScoreLabel, **as_json: JSON) -> dict[str, JSON]:
-    values = {**vars(item), **as_json}
-    return {name: value for name, value in values.items() if value is not None and value not in ("", {}, "UNSET")}
+    default = {**{one.name: one.default for one in fields(item)}, "attributes": {}}
+    return {name: value for name, value in {**vars(item), **as_json}.items() if value != default[name]}
 
 
 def _get(record: JSON, key: str, kind: type[T], where: str, default: T | None = None) -> T:
     if not isinstance(record, dict):
         raise TraceError(f"{where}: is {type(record).__name__}: accepted is a JSON object")
     value = record.get(key, default)
-    if not isinstance(value, kind):
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         given = "missing" if key not in record else type(value).__name__
         raise TraceError(f"{where}, {key}: is {given}: accepted is {kind.__name__}")
     return value
@@ -271,9 +271,12 @@ _OPTIONAL = {"parent_id": str | None, "start": float | int | None, "end": float 
 
 def _error(record: JSON, where: str) -> ErrorLabel:
     span_id = _get(record, "span_id", str, where) if record.get("span_id") is not None else None
+    dimensions = _get(record, "dimensions", list, where)
+    if not all(isinstance(name, str) for name in dimensions):
+        raise TraceError(f"{where}, dimensions: accepted is a list of names")
     return ErrorLabel(
         span_id=span_id,
-        dimensions=tuple(_get(record, "dimensions", list, where)),
+        dimensions=tuple(dimensions),
         category=_get(record, "category", str, where, ""),
         impact=Impact.parse(_get(record, "impact", str, where)),
         description=_get(record, "description", str, where, ""),

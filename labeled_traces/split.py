@@ -135,7 +135,7 @@ def make_split(dataset: Dataset, seed: int, fractions: tuple[float, float, float
     Raises:
         TraceError: bad fractions, or fewer groups than parts.
     """
-    if len(fractions) != len(PARTS) or min(fractions) <= 0 or abs(sum(fractions) - 1) > 1e-6:
+    if len(fractions) != len(PARTS) or not (min(fractions) > 0 and abs(sum(fractions) - 1) <= 1e-6):
         raise TraceError(f"fractions are {fractions}: accepted are three positive numbers that add up to 1")
     groups = _groups(dataset)
     if len(groups) < len(PARTS):

@@ -137,7 +137,7 @@ class Trace:
             [order.get(span.parent_id or "", -1), span.kind, span.name, span.inputs, span.outputs]
             for span in self.spans
         ]
-        return text_hash(re.sub(r"(\s|\\[nrt])+", " ", json.dumps(rows, sort_keys=True, ensure_ascii=True)))
+        return text_hash(re.sub(r"(\s|\\[nrt])+", "", json.dumps(rows, sort_keys=True, ensure_ascii=False)))
 
 
 def text_hash(text: str) -> str:

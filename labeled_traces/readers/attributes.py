@@ -111,7 +111,7 @@ def _message(raw: Mapping[str, JSON]) -> dict[str, JSON]:
         ]
     for key in ("tool_call_id", "name"):
         if raw.get(key) is not None:
-            message[key] = raw[key]
+            message[key] = str(raw[key])
     return message
 
 

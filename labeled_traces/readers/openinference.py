@@ -38,14 +38,14 @@ def role(record: JSON) -> str | None:
 
 
 def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, LabeledTrace]]:
-    """(place, row) pairs; a trace's rows come when its file has been read.
+    """(place, row) pairs; traces that are spread over flat spans come last, since any span could be theirs.
 
     Raises:
         TraceError: a record of another form; names file and record.
     """
     annotations = Annotations.load(options)
+    flat: dict[str, tuple[str, str, list[Span]]] = {}
     for path in paths:
-        flat: dict[str, tuple[str, str, list[Span]]] = {}
         for where, record in read_records(path, options.report):
             if role(record) != "traces":
                 raise TraceError(f"{where}: not an OpenInference trace or span: {_ACCEPTED}")
@@ -55,8 +55,8 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
                 flat.setdefault(key, (where, trace_id, []))[2].extend(_spans(record, None, where, options))
             else:
                 yield where, _nested_row(record, path, where, annotations, options)
-        for where, trace_id, spans in flat.values():
-            yield where, annotations.label(build_trace(trace_id, spans, FORM, where, options), FORM, where)
+    for where, trace_id, spans in flat.values():
+        yield where, annotations.label(build_trace(trace_id, spans, FORM, where, options), FORM, where)
     annotations.report_unused()
 
 
@@ -179,7 +179,8 @@ _TRACE_KEYS = ("trace_id", "context", "context.trace_id")
 
 
 def _is_span(record: Mapping[str, JSON]) -> bool:
-    return any(get(record, *path) is not None for path in (("span_id",), ("context", "span_id"), ("context.span_id",)))
+    """A span, also one that lost its id."""
+    return any(key in record for key in ("span_id", "context.span_id", "attributes", "span_attributes"))
 
 
 def _first(record: Mapping[str, JSON], *names: str) -> JSON:
