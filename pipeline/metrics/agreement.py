@@ -41,7 +41,7 @@ def with_people(table: MatchTable) -> dict[str, Statistic]:
         cells = sums.reshape(-1, SIZE, SIZE)
         return alpha(cells + cells.transpose(0, 2, 1), "ordinal")
 
-    flat = confusion.reshape(len(confusion), -1)
+    flat = confusion.reshape(-1, SIZE * SIZE)
     result = {}
     for name, merged in SCALES.items():
         points = np.array(merged)
@@ -60,8 +60,8 @@ def over_repeats(table: MatchTable) -> dict[str, Statistic]:
     the mean over units of the scores' standard deviation (n - 1).
     """
     reported = np.where(table.usable, table.n_findings > 0, -1)
-    pairs, units = _coincidences(table, reported, 2)
-    score_pairs, score_units = _coincidences(table, table.scores, SIZE)
+    pairs, units = _coincidences(reported, 2)
+    score_pairs, score_units = _coincidences(table.scores, SIZE)
     flagged = np.column_stack([(reported == 1).sum(axis=(1, 2)), table.usable.sum(axis=(1, 2))]).astype(np.float64)
     return {
         "alpha": _alpha(pairs, "nominal", 2, units),
@@ -79,12 +79,12 @@ def _alpha(columns: Floats, level: str, size: int, units: int) -> Statistic:
     return Statistic(columns, lambda sums: alpha(sums.reshape(-1, size, size), level), units, reason)
 
 
-def _coincidences(table: MatchTable, values: Ints, size: int) -> tuple[Floats, int]:
+def _coincidences(values: Ints, size: int) -> tuple[Floats, int]:
     """(T, D, R) values, -1 where missing, to (T, size * size) coincidences, and how many units have pairs."""
     counts = np.stack([(values == value).sum(axis=2) for value in range(size)], axis=2)
     pairs = coincidences(counts.reshape(-1, size))
     units = int((counts.sum(axis=2) > 1).sum())
-    return pairs.reshape(len(table.rows), len(table.dimensions), -1).sum(axis=1), units
+    return pairs.reshape(*counts.shape[:2], size * size).sum(axis=1), units
 
 
 def _deviations(scores: Ints) -> Floats:
