@@ -61,6 +61,7 @@ class Reader:
         return _json(f"Read {len(self.sight.places)} spans and found {seen}.", findings, score)
 
     def _true_findings(self) -> Iterator[dict[str, Any]]:
+        echo = self.profile.echo * (self.profile.clause_calm if self.traits.asks_first_span else 1.0)
         for problem in self.sight.problems:
             if not self._chance(self.notice_probability(problem)):
                 continue
@@ -72,8 +73,8 @@ class Reader:
                 severity = Impact(min(3, max(1, severity + self.luck.choice((-1, 1)))))
             span_id = self._span(problem)
             yield self._finding(dimension, span_id, self._explain(problem), problem.evidence, severity, TRUE_CONFIDENCE)
-            near = [other for other in self.sight.neighbours.get(span_id, ()) if other != span_id]
-            if near and self._chance(self.profile.echo):
+            near = self.sight.neighbours.get(span_id, ())
+            if near and self._chance(echo):
                 text = self._explain(problem)
                 yield self._finding(dimension, self.luck.choice(near), text, "", severity, ALARM_CONFIDENCE)
 
@@ -107,6 +108,8 @@ class Reader:
         aim = self.profile.aim + self.profile.notes_aim * self.traits.notes
         if self.traits.asks_first_span:
             aim += self.profile.template_aim
+        if problem.symptom_id in self.sight.neighbours.get(problem.span_id, ()):
+            aim += (1.0 - aim) / 2
         span_id = problem.span_id if self._chance(min(aim, 0.98)) else problem.symptom_id
         near = self.sight.neighbours.get(span_id, ())
         return self.luck.choice(near) if near and self._chance(self.profile.slip) else span_id

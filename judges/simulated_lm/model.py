@@ -20,6 +20,8 @@ HELP = (
     "This is the simulated model of gpa-judges, not a language model: its answers say nothing of any real one. It "
     "answers judge prompts, plan extraction and reflection prompts of gpa-judges, and nothing else."
 )
+MAX_PLANS, MAX_PLAN = 5, 1_500
+"""Limits of the plan extraction's reply."""
 
 
 class SimulatedLM:
@@ -74,5 +76,5 @@ def _extract_plan(sight: Sight, profile: Profile, luck: random.Random) -> str:
     if plans and luck.random() < profile.plan_error:
         span_id, text = plans[-1]
         plans[-1] = (span_id, text.rstrip().rpartition("\n")[0] or text)
-    rows = [{"span_id": span_id, "text": text} for span_id, text in plans]
+    rows = [{"span_id": span_id, "text": text[:MAX_PLAN]} for span_id, text in plans[:MAX_PLANS]]
     return json.dumps({"source": sight.plan_source, "plans": rows}, ensure_ascii=False)

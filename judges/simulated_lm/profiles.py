@@ -16,11 +16,11 @@ class Profile:
     It notices an error with probability 1 - exp(-skill * focus * salience * attention / (1 + T / trace_tokens)).
     """
 
-    skill: float = 3.4
+    skill: float = 2.6
     """How well it reads with nothing to help it."""
-    holistic_focus: float = 0.27
+    holistic_focus: float = 0.32
     """`focus` of one prompt for all dimensions; one dimension has focus 1."""
-    low_salience: float = 0.62
+    low_salience: float = 0.7
     """`salience` of a low-impact error; a high-impact one has 1, a medium-impact one lies between."""
     trace_tokens: float = 12_000
     """The trace length (tokens) at which the exponent is halved."""
@@ -32,11 +32,12 @@ class Profile:
     """The same for a kind that an example shows."""
     plan_gain: float = 0.15
     """The same for plan quality and plan adherence where an extracted plan is given."""
-    aim: float = 0.35
-    """Probability of naming the root cause rather than the symptom, where these are two spans."""
-    notes_aim: float = 0.5
+    aim: float = 0.68
+    """Probability of naming the root cause rather than the symptom, where these are two spans; next to each other, half
+    of what is missing to 1 is added."""
+    notes_aim: float = 0.28
     """Added to it by notes that say how planner and executor work."""
-    template_aim: float = 0.2
+    template_aim: float = 0.08
     """Added to it by a template that asks for the span where the error first appears."""
     slip: float = 0.02
     """Probability of naming a neighbour of the right span."""
@@ -44,13 +45,13 @@ class Profile:
     """Probability of reporting a noticed error of another dimension as one of its own."""
     echo: float = 0.0
     """Probability of reporting a noticed error a second time, at another span."""
-    alarm_rate: float = 0.003
+    alarm_rate: float = 0.0025
     """False alarms per step and judge with neither exclusions nor notes nor examples to calm it."""
     clause_calm: float = 0.15
     """What is left of a theme of false alarms when the rubric says that it is no error."""
     notes_calm: float = 0.6
     """What is left of all false alarms when notes say how the agent works; clean examples do the same."""
-    no_exclusions: float = 2.5
+    no_exclusions: float = 6.0
     """False alarms rise by this factor where the prompt has no `Do not judge` list."""
     alarm_severity: tuple[float, float, float] = (0.55, 0.3, 0.15)
     """Probabilities of low, medium and high severity of a false alarm."""
@@ -68,8 +69,26 @@ class Profile:
 
 PROFILES: dict[str, Profile] = {
     "forgetful": Profile(),
-    "overzealous": Profile(),
-    "default": Profile(),
+    "overzealous": Profile(
+        skill=6.0,
+        no_exclusions=2.0,
+        alarm_rate=0.06,
+        echo=0.25,
+        leak=0.15,
+        alarm_severity=(0.35, 0.4, 0.25),
+        severity_noise=0.2,
+    ),
+    "default": Profile(
+        skill=0.95,
+        holistic_focus=0.4,
+        described_gain=2.6,
+        aim=0.62,
+        notes_aim=0.25,
+        template_aim=0.15,
+        alarm_rate=0.018,
+        no_exclusions=3.0,
+        alarm_severity=(0.5, 0.3, 0.2),
+    ),
 }
 
 

@@ -15,6 +15,7 @@ from labeled_traces.trace import Span, SpanKind, Trace, TraceError, text_hash
 
 STEPS = (SpanKind.LLM, SpanKind.TOOL)
 PLAN = r"(?im)^\W*(re-?)?plan\b|</?(end_)?plan>"
+PLANNER = r"(?i)(?<![a-z])plan(ner|ning)?(?![a-z])"
 LISTED = r"(?m)^\s*(?:\d+[.)]|[-*]|\[[ x]\])\s+\S"
 
 
@@ -64,11 +65,11 @@ def read_trace(trace_text: str) -> Sight:
 
 def find_plans(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
     """The source (`labelled`, `planning_text` or `none`) and the plans, each with its span."""
-    said = [(span.span_id, _said(span)) for span in trace.walk() if span.kind == SpanKind.LLM]
-    labelled = [(span_id, text) for span_id, text in said if re.search(PLAN, text)]
+    said = [(span, text) for span in trace.walk() if span.kind == SpanKind.LLM and (text := _said(span))]
+    labelled = [(span.span_id, text) for span, text in said if re.search(PLANNER, span.name) or re.search(PLAN, text)]
     if labelled:
         return "labelled", labelled
-    listed = [(span_id, text) for span_id, text in said if len(re.findall(LISTED, text)) > 1]
+    listed = [(span.span_id, text) for span, text in said if len(re.findall(LISTED, text)) > 1]
     return ("planning_text", listed[:1]) if listed else ("none", [])
 
 

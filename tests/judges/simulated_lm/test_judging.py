@@ -35,13 +35,13 @@ STEPS = tuple(
     Step(span_id, f'LLM "{span_id}"', oddness, "some words") for span_id, oddness in (("cause", 0.5), ("symptom", 1.5))
 )
 SIGHT = Sight(
-    (PROBLEM,),
-    STEPS,
-    {"cause": "LLM", "symptom": "LLM"},
-    {"cause": ("symptom",), "symptom": ("cause",)},
-    "labelled",
-    (),
-    0,
+    problems=(PROBLEM,),
+    steps=STEPS,
+    places={"root": "AGENT", "cause": "LLM", "symptom": "LLM"},
+    neighbours={"cause": ("root",), "symptom": ("root",)},
+    plan_source="labelled",
+    plans=(),
+    tokens=0,
 )
 CLEAN = replace(SIGHT, problems=())
 SURE = Profile(
@@ -113,6 +113,12 @@ def test_notes_and_template_move_the_finding_from_the_symptom_to_the_cause() -> 
     assert share(replace(TRAITS, notes=1.0)) > 0.95
 
 
+def test_a_symptom_beside_its_cause_misleads_half_as_often() -> None:
+    near = replace(SIGHT, neighbours={"cause": ("symptom",), "symptom": ("cause",)})
+    spans = [finding["span_ids"][0] for finding in findings(replies(sight=near))]
+    assert spans.count("cause") / len(spans) == pytest.approx(0.5, abs=0.08)
+
+
 def test_a_judge_leaves_errors_of_other_dimensions_alone_but_for_leaks() -> None:
     efficiency = replace(TEXTS, dimension="execution_efficiency")
     assert not list(findings(replies(texts=efficiency)))
@@ -124,7 +130,7 @@ def test_a_judge_leaves_errors_of_other_dimensions_alone_but_for_leaks() -> None
 
 def test_an_echo_reports_the_error_again_at_a_neighbour() -> None:
     row = replies(replace(SURE, echo=1.0), n=1)[0]
-    assert sorted(finding["span_ids"][0] for finding in row["findings"]) == ["cause", "symptom"]
+    assert sorted(finding["span_ids"][0] for finding in row["findings"]) == ["root", "symptom"]
 
 
 def test_the_holistic_judge_names_one_of_the_dimensions() -> None:
