@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from judges.judge import judge
-
 from judges.judgment import Finding, Judgment, Outcome
 from judges.lm import LM, BudgetExhausted, LMError
 from judges.program import JudgeProgram, JudgeSuite
@@ -66,6 +65,8 @@ async def evaluate_async(
     suite: JudgeSuite, rows: Iterable[LabeledTrace], lm: LM, settings: EvaluateSettings | None = None
 ) -> list[Judgment]:
     """One judgment per trace, judge and repeat, in the order: traces as given, judges as in the suite, repeats.
+
+    The findings are raw: the suite's rule is not applied.
 
     Traces run concurrently. Within a trace the first repeat goes through the judges one after the other, since they
     share a prompt prefix that the first call warms; the other repeats follow together. A failed call is a judgment

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from judges.budget import Budget, Price
@@ -120,13 +120,14 @@ def load_judges(config: ExperimentConfig) -> tuple[JudgeSuite, JudgeSuite | None
         missing = [name for name in judges.dimensions if name not in found.programs]
         if missing:
             raise PipelineError(f"{judges.programs} holds no judge of {', '.join(missing)} (judges.dimensions)")
-        suite = JudgeSuite({name: found.programs[name] for name in judges.dimensions})
+        suite = replace(found, programs={name: found.programs[name] for name in judges.dimensions})
     holistic = seed_suite(dimensions=(HOLISTIC,)) if judges.holistic else None
     return with_knobs(suite, judges.knobs), holistic and with_knobs(holistic, judges.knobs)
 
 
 def with_knobs(suite: JudgeSuite, knobs: Mapping[str, object]) -> JudgeSuite:
-    return JudgeSuite({name: program.with_knobs(**knobs) for name, program in suite.programs.items()})
+    """The suite with these knobs in all of its programs."""
+    return replace(suite, programs={name: program.with_knobs(**knobs) for name, program in suite.programs.items()})
 
 
 def _settings(config: ExperimentConfig) -> tuple[Optimizer, Gates]:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from judges.decision import DecisionRule
 from judges.judgment import HOLISTIC, Judgment, Outcome
 from judges.ledger import LedgerLM
 from judges.program import JudgeSuite
@@ -21,7 +20,7 @@ from pipeline.metrics.suite import dimension_metrics, suite_metrics
 from pipeline.metrics.table import MatchTable, match_judgments
 from pipeline.prepare import Run, Say
 from pipeline.results import Result, Side
-from pipeline.tune import TUNED, Tuned
+from pipeline.tune import TUNED
 from pipeline.validate import Validation, validate
 
 SEED = "seed"
@@ -30,7 +29,7 @@ _TEST_USES = "test_uses.jsonl"
 _TEST_USE = "test_use.json"
 
 
-def prove(run: Run, tuned: Tuned, lm: LedgerLM, say: Say) -> Result:
+def prove(run: Run, tuned: JudgeSuite, lm: LedgerLM, say: Say) -> Result:
     """Judges the testset with fresh repeats, and says whether the tuned judges are better than those they came from.
 
     Raises:
@@ -39,12 +38,12 @@ def prove(run: Run, tuned: Tuned, lm: LedgerLM, say: Say) -> Result:
         LMError: no call succeeded.
     """
     testset = run.manifest.testset_of(run.dataset)
-    check_prompt_leak(_texts(tuned.suite), testset, allowed=run.development_rows)
+    check_prompt_leak(_texts(tuned), testset, allowed=run.development_rows)
     uses = _record_use(run, tuned, testset)
     rows = list(testset)
     judgments = {
         SEED: _judge(run, SEED, run.suite, rows, lm),
-        TUNED: tuned.rule.apply(_judge(run, TUNED, tuned.suite, rows, lm)),
+        TUNED: _judge(run, TUNED, tuned, rows, lm),
     }
     if run.holistic is not None:
         judgments[HOLISTIC] = _judge(run, HOLISTIC, run.holistic, rows, lm)
@@ -52,7 +51,7 @@ def prove(run: Run, tuned: Tuned, lm: LedgerLM, say: Say) -> Result:
     tables = {name: match_judgments(rows, found, run.matcher) for name, found in judgments.items()}
     metrics = MetricSettings(seed=run.config.seed)
     controls = _controls(run, rows)
-    identical = tuned.suite.hash == run.suite.hash and tuned.rule == DecisionRule()
+    identical = tuned.hash == run.suite.hash
     validation = validate(tables[SEED], tables[TUNED], controls, run.gates, metrics, identical=identical)
     sides = {name: _side(table, metrics, judgments[name]) for name, table in tables.items()}
     sides |= {name: _side(table, metrics) for name, table in controls.items()}
@@ -65,7 +64,7 @@ class _Proof:
     """What a result is made from. `uses` counts those of the testset; `priced`: every call's price is known."""
 
     run: Run
-    tuned: Tuned
+    tuned: JudgeSuite
     validation: Validation
     sides: Mapping[str, Side]
     controls: tuple[str, ...]
@@ -74,6 +73,7 @@ class _Proof:
 
 
 def _judge(run: Run, name: str, suite: JudgeSuite, rows: Sequence[LabeledTrace], lm: LedgerLM) -> list[Judgment]:
+    """What the suite reports by its rule; the raw judgments go to the folder."""
     settings = EvaluateSettings(
         repeats=run.config.validation.repeats,
         concurrency=run.config.judges.concurrency,
@@ -88,7 +88,7 @@ def _judge(run: Run, name: str, suite: JudgeSuite, rows: Sequence[LabeledTrace],
         raise
     save_judgments(path, judgments)
     check_replies(judgments)
-    return judgments
+    return suite.rule.apply(judgments)
 
 
 def _controls(run: Run, rows: Sequence[LabeledTrace]) -> dict[str, MatchTable]:
@@ -113,9 +113,9 @@ def _side(table: MatchTable, settings: MetricSettings, judgments: Sequence[Judgm
     )
 
 
-def _record_use(run: Run, tuned: Tuned, testset: Dataset) -> int:
+def _record_use(run: Run, tuned: JudgeSuite, testset: Dataset) -> int:
     """How often this testset was used, this use included. The same programs again are the same use: a resumed run."""
-    programs = {name: program.hash for name, program in tuned.suite.programs.items()}
+    programs = {name: program.hash for name, program in tuned.programs.items()}
     use = {"data": testset.hash, "programs": programs, "rule": tuned.rule.to_json(), "model": run.model}
     known = run.folder.read_json(_TEST_USE)
     if known is not None and known["use"] == use:
@@ -179,7 +179,7 @@ def _provenance(proof: _Proof) -> dict[str, str]:
         "optimizer": run.optimizer.name,
         "reflection model": run.reflection_model,
         "generic judges": run.suite.hash,
-        "tuned judges": tuned.suite.hash,
+        "tuned judges": tuned.hash,
         "decision rule": ", ".join(f"{key} {value}" for key, value in tuned.rule.to_json().items()),
         **{name: version(name) for name in ("gepa", "litellm", "mlflow")},
     }

@@ -10,6 +10,7 @@ from typing import Any
 from judges.budget import Budget, Price
 from judges.connect import Models
 from judges.ledger import LedgerLM
+from judges.program import JudgeSuite
 from pipeline.config import ExperimentConfig, PipelineError
 from pipeline.cost import Cost, suite_cost
 from pipeline.metrics.estimate import Estimate
@@ -19,7 +20,7 @@ from pipeline.report.page import write_report
 from pipeline.results import Result
 from pipeline.run_folder import ARTIFACTS, RunFolder
 from pipeline.tracking import Tracker
-from pipeline.tune import METRICS, Tuned, load_tuned, tune
+from pipeline.tune import METRICS, load_tuned, tune
 
 VALIDATION = "validation.json"
 REPORT = "report.html"
@@ -40,7 +41,7 @@ def run_experiment(config: ExperimentConfig, say: Say) -> Result:
         return _prove(run, tuned, lm, tracker, say)
 
 
-def optimize(config: ExperimentConfig, say: Say) -> tuple[Run, Tuned]:
+def optimize(config: ExperimentConfig, say: Say) -> tuple[Run, JudgeSuite]:
     """Up to the tuned programs; the testset is not touched. Raises as `run_experiment`."""
     run = prepare(config, say)
     with _tracked(run) as tracker, run.open_lm() as lm:
@@ -76,7 +77,7 @@ def _announce(run: Run, say: Say) -> None:
     say(plan_cost(run).in_words(Budget(**run.config.budget.model_dump())))
 
 
-def _tune(run: Run, lm: LedgerLM, tracker: Tracker | None, say: Say) -> Tuned:
+def _tune(run: Run, lm: LedgerLM, tracker: Tracker | None, say: Say) -> JudgeSuite:
     tuned = tune(run, lm, say)
     if tracker is not None:
         metrics = run.folder.read_json(METRICS)
@@ -84,7 +85,7 @@ def _tune(run: Run, lm: LedgerLM, tracker: Tracker | None, say: Say) -> Tuned:
     return tuned
 
 
-def _prove(run: Run, tuned: Tuned, lm: LedgerLM, tracker: Tracker | None, say: Say) -> Result:
+def _prove(run: Run, tuned: JudgeSuite, lm: LedgerLM, tracker: Tracker | None, say: Say) -> Result:
     result = prove(run, tuned, lm, say)
     run.folder.write_json(VALIDATION, result.to_json())
     write_report(result, run.folder[REPORT])

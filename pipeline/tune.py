@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from typing import Any
 
-from judges.decision import DecisionRule
 from judges.judgment import Judgment
 from judges.lm import LM, BudgetExhausted
 from judges.program import JudgeSuite
@@ -28,15 +27,7 @@ FRESH_REPEATS = 1000
 """Repeats from here on belong to the rule's readings: no search gets so far, so they are fresh."""
 
 
-@dataclass(frozen=True)
-class Tuned:
-    """What stages 2 and 3 found: the suite, and the rule that belongs to it."""
-
-    suite: JudgeSuite
-    rule: DecisionRule
-
-
-def tune(run: Run, lm: LM, say: Say) -> Tuned:
+def tune(run: Run, lm: LM, say: Say) -> JudgeSuite:
     """Searches every dimension on the development split, then the rule; writes programs, trials and metrics.json.
 
     Raises:
@@ -44,30 +35,27 @@ def tune(run: Run, lm: LM, say: Say) -> Tuned:
         LMError: no call succeeded.
     """
     suite, results = _search(run, lm, say)
-    rule = _rule(run, suite, lm, say) if run.config.rule.enabled else None
-    tuned = Tuned(suite, DecisionRule() if rule is None else rule[0].rule)
-    tuned.rule.save(run.folder.programs(TUNED))
     summary: dict[str, Any] = {"dimensions": {name: _summary(result) for name, result in results.items()}}
-    if rule is not None:
-        result, judgments = rule
+    if run.config.rule.enabled:
+        result, judgments = _rule(run, suite, lm, say)
+        suite = replace(suite, rule=result.rule)
+        suite.save(run.folder.programs(TUNED))
+        table = match_judgments(list(run.development_rows), suite.rule.apply(judgments), run.matcher)
         summary["rule"] = {**asdict(result), "rule": result.rule.to_json()}
-        rows = list(run.development_rows)
-        table = match_judgments(rows, tuned.rule.apply(judgments), run.matcher)
         summary["development"] = {name: value.to_json() for name, value in suite_metrics(table).items()}
     run.folder.write_json(METRICS, summary)
-    return tuned
+    return suite
 
 
-def load_tuned(run: Run) -> Tuned:
+def load_tuned(run: Run) -> JudgeSuite:
     """What `tune` wrote.
 
     Raises:
         PipelineError: tuning has not ended in this folder.
     """
-    folder = run.folder.programs(TUNED)
     try:
         if run.folder.read_json(METRICS) is not None:
-            return Tuned(JudgeSuite.load(folder), DecisionRule.load(folder))
+            return JudgeSuite.load(run.folder.programs(TUNED))
     except TraceError as error:
         raise PipelineError(f"{run.folder[METRICS]} is damaged: start `gpa-judges optimize` again ({error})") from error
     raise PipelineError(
