@@ -67,7 +67,10 @@ def _span(header: re.Match[str], lines: Sequence[str], earlier: dict[str, Span])
 
 
 def _word(text: str) -> str:
-    return str(json.loads(text)) if text.startswith('"') else text
+    try:
+        return str(json.loads(text)) if text.startswith('"') else text
+    except ValueError:  # a cut went through an escape
+        return text
 
 
 def _value(lines: Sequence[str]) -> JSON:

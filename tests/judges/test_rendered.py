@@ -131,6 +131,7 @@ def test_damaged_text_is_read_as_far_as_it_goes() -> None:
         "> [other] [1]\n"
         "> [user calls] look up the figure\n"
         "< [assistant calls] f({[... 10 characters left out ...]})\n"
+        '< [assistant calls] "a\\u00[... 3 characters left out ...]"({})\n'
         "a line without prefix\n"
         "[... 3 spans left out ...]\n"
         '@span a kind=LLM name="twice" parent=-\n'
@@ -150,7 +151,10 @@ def test_damaged_text_is_read_as_far_as_it_goes() -> None:
         "other": "[1]",
     }
     arguments = "{[... 10 characters left out ...]}"
-    assert first.outputs["messages"][0]["tool_calls"] == [{"name": "f", "arguments": arguments}]
+    assert first.outputs["messages"][0]["tool_calls"] == [
+        {"name": "f", "arguments": arguments},
+        {"name": '"a\\u00[... 3 characters left out ...]"', "arguments": {}},
+    ]
     assert (second.status, second.error) == ("ERROR", "bad")
 
 
