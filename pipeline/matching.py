@@ -18,7 +18,10 @@ Ints: TypeAlias = NDArray[np.intp]
 Pair: TypeAlias = tuple[Finding, ErrorLabel]
 
 SPAN_BONUS = 0.1
-"""What citing the label's span adds to a pair's weight: it decides between pairs of nearly equal similarity."""
+"""What citing the label's span adds to a pair's weight: it decides between pairs of nearly equal similarity.
+
+On the simulated judges 0.05 to 0.2 give the same matches; 0 and 0.5 give slightly more wrong ones.
+"""
 
 
 class Matcher(Protocol):
@@ -70,7 +73,7 @@ class TextMatcher:
 
         self.threshold = threshold
         self.name = f"text>={threshold:g}"
-        self._vectorizer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
+        self._vectorizer = TfidfVectorizer(sublinear_tf=True)
         texts = sorted({label_text(error) for row in rows for error in row.errors if error.dimensions})
         try:
             self._vectorizer.fit(texts)
@@ -95,8 +98,13 @@ class TextMatcher:
         return self._vectorizer.transform(list(rows))[lines]
 
 
-TEXT_THRESHOLD = 0.25
-"""The text matcher's default threshold."""
+TEXT_THRESHOLD = 0.3
+"""The text matcher's default threshold.
+
+Measured on 2,071 findings of the simulated judges (three profiles, 750 traces): of the matches 99.5 % are right, of the
+reported labels 99.9 % are matched; without the quoted evidence 99.7 % and 84.6 %. Bigrams and character n-grams did
+no better.
+"""
 
 MATCHERS: dict[str, Callable[[Sequence[LabeledTrace], float], Matcher]] = {
     "span": lambda rows, threshold: SpanMatcher(),  # noqa: ARG005

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -10,11 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judges.judgment import Finding
+from judges.judgment import Finding, Judgment
+from judges.program import Knobs, seed_suite
+from judges.simulated_lm import SimulatedLM
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.label import ErrorLabel, Impact
+from labeled_traces.simulated import FaultRates, simulate
 from labeled_traces.trace import Span, Trace
 from pipeline.config import PipelineError
+from pipeline.evaluate import EvaluateSettings, evaluate
 from pipeline.matching import (
     SPAN_BONUS,
     TEXT_THRESHOLD,
@@ -154,6 +159,35 @@ def test_cells_do_not_share_findings_or_labels() -> None:
     cells = [([report], [error]), ([report, report], [error]), ([finding("f", "s2")], [error])]
     assert [len(pairs) for pairs in match_cells(cells, SpanMatcher())] == [1, 1, 0]
     assert match_cells([], SpanMatcher()) == []
+
+
+@pytest.fixture(scope="module")
+def simulated() -> list[tuple[Judgment, LabeledTrace]]:
+    """What the simulated judges say of traces that hold errors."""
+    data = list(simulate(80, 11, FaultRates().scaled(2.0)))
+    suite = seed_suite(Knobs(model="simulated/forgetful"))
+    by_id = {row.trace_id: row for row in data}
+    judgments = evaluate(suite, data, SimulatedLM(), EvaluateSettings())
+    return [(judgment, by_id[judgment.trace_id]) for judgment in judgments]
+
+
+@pytest.mark.parametrize(("with_evidence", "least_precision", "least_recall"), [(True, 0.97, 0.97), (False, 0.95, 0.7)])
+def test_text_matcher_on_simulated_judges(
+    simulated: list[tuple[Judgment, LabeledTrace]], with_evidence: bool, least_precision: float, least_recall: float
+) -> None:
+    """The simulated judges word their explanations freely but quote what the label quotes: that is the truth here."""
+    cells, truths = [], []
+    for judgment, row in simulated:
+        errors = row.errors_of(judgment.dimension)
+        truths.append([{f for f, x in enumerate(judgment.findings) if x.evidence == e.evidence != ""} for e in errors])
+        shown = [found if with_evidence else replace(found, evidence="") for found in judgment.findings]
+        cells.append((shown, errors))
+    matches = match_cells(cells, build_matcher("text", [row for _, row in simulated]))
+    made = [f in truth[e] for pairs, truth in zip(matches, truths, strict=True) for f, e in pairs]
+    reported = sum(bool(found) for truth in truths for found in truth)
+    assert reported > 50
+    assert sum(made) / len(made) >= least_precision
+    assert sum(made) / reported >= least_recall
 
 
 @settings(max_examples=60, deadline=None)
