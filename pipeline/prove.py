@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
+from judges.budget import Usage
 from judges.judgment import HOLISTIC, Judgment, Outcome
 from judges.ledger import LedgerLM
 from judges.program import JudgeSuite
@@ -25,7 +26,7 @@ from pipeline.validate import Validation, validate
 
 SEED = "seed"
 _USABLE = (Outcome.SCORED, Outcome.NOT_APPLICABLE)
-_TEST_USES = "test_uses.jsonl"
+TEST_USES = "test_uses.jsonl"
 _TEST_USE = "test_use.json"
 
 
@@ -55,13 +56,18 @@ def prove(run: Run, tuned: JudgeSuite, lm: LedgerLM, say: Say) -> Result:
     validation = validate(tables[SEED], tables[TUNED], controls, run.gates, metrics, identical=identical)
     sides = {name: _side(table, metrics, judgments[name]) for name, table in tables.items()}
     sides |= {name: _side(table, metrics) for name, table in controls.items()}
-    priced = all(row.cost is not None for found in judgments.values() for row in found if row.usable)
-    return _result(_Proof(run, tuned, validation, sides, tuple(controls), uses, priced), lm, rows)
+    cost = known_cost(lm.spent(), [row for found in judgments.values() for row in found])
+    return _result(_Proof(run, tuned, validation, sides, tuple(controls), uses, cost), lm, rows)
+
+
+def known_cost(usage: Usage, judgments: Sequence[Judgment]) -> float | None:
+    """Dollars spent; None where a judgment's price is unknown: unknown is not zero."""
+    return None if any(judgment.usable and judgment.cost is None for judgment in judgments) else usage.cost
 
 
 @dataclass(frozen=True)
 class _Proof:
-    """What a result is made from. `uses` counts those of the testset; `priced`: every call's price is known."""
+    """What a result is made from. `uses` counts those of the testset; `cost` is as in `Result`."""
 
     run: Run
     tuned: JudgeSuite
@@ -69,7 +75,7 @@ class _Proof:
     sides: Mapping[str, Side]
     controls: tuple[str, ...]
     uses: int
-    priced: bool
+    cost: float | None
 
 
 def _judge(run: Run, name: str, suite: JudgeSuite, rows: Sequence[LabeledTrace], lm: LedgerLM) -> list[Judgment]:
@@ -121,7 +127,7 @@ def _record_use(run: Run, tuned: JudgeSuite, testset: Dataset) -> int:
     if known is not None and known["use"] == use:
         return int(known["uses"])
     # One record for all runs of an output folder: a testset is spent by every one of them.
-    record = run.config.output / _TEST_USES
+    record = run.config.output / TEST_USES
     uses = record_test_use(record, data=testset.hash, programs=programs, model=run.model)
     run.folder.write_json(_TEST_USE, {"use": use, "uses": uses})
     return uses
@@ -147,7 +153,7 @@ def _result(proof: _Proof, lm: LedgerLM, rows: Sequence[LabeledTrace]) -> Result
         beaten=beaten_by(proof.sides[TUNED].metrics, {name: proof.sides[name].metrics for name in proof.controls}),
         differences=validation.differences,
         usage=usage,
-        cost=usage.cost if proof.priced else None,
+        cost=proof.cost,
         test_uses=proof.uses,
         traces=len(rows),
         labels=sum(bool(dimensions & set(error.dimensions)) for row in rows for error in row.errors),

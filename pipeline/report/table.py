@@ -8,6 +8,8 @@ from pipeline.metrics.estimate import Estimate
 from pipeline.results import HEADLINE, Result
 
 SIDES = {"seed": "generic judges", "tuned": "tuned judges", "holistic": "holistic judge"}
+MEASURED = (*HEADLINE, "f1", "froc_area", "raw_agreement", "scored_share")
+"""What is shown of one suite alone."""
 WIDTH = 100
 MARK = "* better than the tuned judges: this metric proves nothing by itself"
 

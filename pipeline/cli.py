@@ -1,0 +1,103 @@
+"""The command `gpa-judges`. Heavy libraries are imported by the commands when they run, so that help is quick."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+
+from pipeline.commands import COMMANDS
+from pipeline.commands.output import Output
+
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+UNEXPECTED = 70
+
+_DESCRIPTION = """\
+Tunes LLM judges of agent traces on labelled traces, proves the gain on held-out ones.
+
+  gpa-judges demo                                    all of it, on simulated data: no key, no network, about a minute
+  gpa-judges import traces/ --labels labels/ --out data.jsonl          your traces and labels as one file
+  gpa-judges evaluate data.jsonl --model openai/gpt-5                  how good are the generic judges on it?
+  gpa-judges optimize experiment.yaml                                  tune them on the development split
+  gpa-judges validate runs/my-experiment-1a2b3c4d                      better on the testset? PASS, FAIL, INCONCLUSIVE
+"""
+_EPILOG = """\
+`gpa-judges COMMAND --help` explains a command. Every command takes --json: one JSON document on stdout, all else on
+stderr. A command that was stopped is started again in the same words: what was paid is not paid twice.
+
+exit codes: 0 done; 1 validation FAIL; 2 bad input; 3 a provider failed for good; 4 budget used up;
+            5 validation INCONCLUSIVE; 70 a fault of this program; 130 interrupted
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; returns its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        # What a terminal's encoding lacks is escaped, never an error.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    args = _parser().parse_args(argv)
+    out = Output(args.command, json_wanted=args.json)
+    try:
+        code = COMMANDS[args.command].run(args, out)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # Whoever read our output has gone. Python would complain once more when it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except KeyboardInterrupt:
+        return out.fail("Interrupted", "interrupted; start the same command again to resume", INTERRUPTED)
+    except Exception as error:
+        code = _exit_code(error)
+        if code != UNEXPECTED:
+            return out.fail(type(error).__name__, str(error), code)
+        place = _keep_traceback()
+        return out.fail(type(error).__name__, f"a fault of this program: {error} (details: {place})", UNEXPECTED)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gpa-judges",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, command in COMMANDS.items():
+        one = commands.add_parser(
+            name,
+            help=command.HELP,
+            description=command.HELP,
+            epilog=command.EXAMPLES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.configure(one)
+        one.add_argument("--json", action="store_true", help="print one JSON document on stdout, all else on stderr")
+    return parser
+
+
+def _exit_code(error: Exception) -> int:
+    """DESIGN section 10. The imports cost nothing here: what raised the error has made them."""
+    from judges.lm import BudgetExhausted, JudgeError, LMError
+    from labeled_traces.trace import TraceError
+    from pipeline.config import PipelineError
+
+    codes: dict[type[Exception], int] = {LMError: 3, BudgetExhausted: 4}
+    codes |= dict.fromkeys((TraceError, JudgeError, PipelineError, OSError), 2)
+    return next((code for kind, code in codes.items() if isinstance(error, kind)), UNEXPECTED)
+
+
+def _keep_traceback() -> str:
+    handle, path = tempfile.mkstemp(prefix="gpa-judges-", suffix=".txt")
+    with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+        traceback.print_exc(file=file)
+    return path
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from pipeline.commands.arguments import amount, count
+from pipeline.commands.output import Output
+
+HELP = "Measure judges on labelled traces: coverage, localization, precision, false alarms, agreement, consistency."
+EXAMPLES = """\
+examples:
+  gpa-judges evaluate data.jsonl --model openai/gpt-5 --repeats 3 --max-dollars 5
+  gpa-judges evaluate data.jsonl --model openai/local --endpoint http://127.0.0.1:8000/v1 --concurrency 1
+  gpa-judges evaluate data.jsonl --judges runs/demo-1a2b3c4d/programs/tuned
+  gpa-judges evaluate data.jsonl --split split.json --part val --holistic
+
+Without --judges: the generic judges as shipped. Keys are read from the environment (OPENAI_API_KEY ...).
+"""
+PARTS = {"train": ("trainset",), "val": ("valset",), "test": ("testset",), "dev": ("trainset", "valset")}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("data", type=Path, metavar="DATA", help="a file that `gpa-judges import` wrote")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--judges", type=Path, metavar="DIR", help="a folder with one judge program per sub-folder")
+    which.add_argument("--holistic", action="store_true", help="the one judge for all dimensions instead of the seven")
+    parser.add_argument("--model", metavar="NAME", help="a LiteLLM model name, or simulated/default")
+    parser.add_argument("--endpoint", metavar="URL", help="base URL of an OpenAI-compatible server")
+    parser.add_argument("--repeats", type=count, default=1, metavar="N", help="readings of every trace (1)")
+    parser.add_argument("--split", type=Path, metavar="FILE", help="a manifest that `gpa-judges split` wrote")
+    parser.add_argument("--part", choices=tuple(PARTS), help="the part of the split to read (needs --split)")
+    parser.add_argument("--matcher", choices=("span", "text"), default="span", help="what counts as found (span)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where judgments and metrics go (runs/evaluate-<hash>)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="(0)")
+    parser.add_argument("--concurrency", type=count, default=8, metavar="N", help="judgments in flight (8)")
+    parser.add_argument("--timeout", type=amount, default=60.0, metavar="SECONDS", help="per call (60)")
+    parser.add_argument("--max-calls", type=count, metavar="N", help="budget")
+    parser.add_argument("--max-dollars", type=amount, metavar="X", help="budget")
+    parser.add_argument(
+        "--price", type=amount, nargs=2, metavar=("IN", "OUT"), help="dollars per million tokens, if LiteLLM has none"
+    )
+
+
+def run(args: argparse.Namespace, out: Output) -> int:
+    from judges.budget import Budget, Price
+    from pipeline.config import PipelineError
+    from pipeline.evaluate import EvaluateSettings
+    from pipeline.measure import Measurement, measure
+    from pipeline.report.table import MEASURED, metrics_table, money
+
+    if args.price and not args.model:
+        raise PipelineError("--price belongs to --model: accepted are both")
+    work = Measurement(
+        data=args.data,
+        judges=args.judges,
+        holistic=args.holistic,
+        knobs={name: getattr(args, name) for name in ("model", "endpoint") if getattr(args, name) is not None},
+        split=args.split,
+        parts=PARTS.get(args.part or "", ()),
+        matcher=args.matcher,
+        settings=EvaluateSettings(
+            repeats=args.repeats, concurrency=args.concurrency, seed=args.seed, progress="evaluate"
+        ),
+        timeout=args.timeout,
+        budget=Budget(calls=args.max_calls, dollars=args.max_dollars),
+        prices={args.model: Price(*args.price)} if args.price else {},
+        out=args.out,
+    )
+    found = measure(work, out.say)
+    parts = [f"{found.traces} traces, {found.labels} labels, read by {found.model}"]
+    parts.append(metrics_table(found.metrics, MEASURED))
+    outcomes = ", ".join(f"{count} {name}" for name, count in found.outcomes.items())
+    cost = money(found.cost, found.simulated)
+    lines = [f"Judgments: {outcomes}", f"Cost: {found.usage.calls:,} calls, {found.usage.tokens:,} tokens, {cost}"]
+    if found.test_uses > 1:
+        lines.append(f"this testset has been used {found.test_uses} times: it is spent")
+    lines.append(f"judgments: {found.judgments}")
+    parts.append("\n".join(lines))
+    out.result("\n\n".join(parts), found.to_json())
+    return 0

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.commands.output import Output
+
+if TYPE_CHECKING:
+    from labeled_traces.dataset import Dataset
+
+HELP = "Read traces and their labels from other systems' files into one file."
+EXAMPLES = """\
+examples:
+  gpa-judges import traces/ --labels annotations/ --out data.jsonl           the format is recognised
+  gpa-judges import *.jsonl --format openinference --out data.jsonl
+  gpa-judges import traces/ --labels labels/ --taxonomy mine.yaml --out data.jsonl
+
+What was repaired or left out is counted by kind. Whatever the files hold of the answer (gold answers, rewards,
+annotator notes) is kept apart and never shown to a judge.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="files or folders")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the file to write (JSON Lines)")
+    parser.add_argument("--format", default="auto", metavar="NAME", help="auto, openinference, agentrx or dataset")
+    parser.add_argument("--labels", type=Path, nargs="+", default=[], metavar="FILE", help="files with people's labels")
+    parser.add_argument("--taxonomy", metavar="FILE", help="which category of error falls under which dimensions")
+
+
+def run(args: argparse.Namespace, out: Output) -> int:
+    from labeled_traces.readers import read
+
+    dataset, report = read(args.files, args.format, args.labels, args.taxonomy)
+    dataset.save(args.out)
+    counts = label_counts(dataset)
+    lines = [f"{counts['traces']} traces ({counts['labelled']} with labels, {counts['clean']} without)"]
+    lines += [f"  {name}: {n} labels" for name, n in counts["dimensions"].items()]
+    lines.append(f"  outside GPA: {counts['outside_gpa']} labels (environment, user, guardrail: reported apart)")
+    if report.counts:
+        lines += ["warnings:", *(f"  {line}" for line in report.lines())]
+    lines += [f"data: {args.out}", "", "Next:"]
+    lines += [f"  gpa-judges evaluate {args.out} --model MODEL", f"  gpa-judges split {args.out} --out split.json"]
+    out.result("\n".join(lines), {"data": str(args.out), **counts, "warnings": report.to_json()})
+    return 0
+
+
+def label_counts(dataset: Dataset) -> dict[str, Any]:
+    """Traces and labels: how many, and of which dimensions. A label of two dimensions counts in both."""
+    from labeled_traces.label import DIMENSIONS
+
+    errors = [error for row in dataset for error in row.errors]
+    found = Counter(name for error in errors for name in error.dimensions)
+    labelled = sum(bool(row.errors) for row in dataset)
+    return {
+        "traces": len(dataset),
+        "labelled": labelled,
+        "clean": len(dataset) - labelled,
+        "labels": len(errors),
+        "dimensions": {name: found[name] for name in DIMENSIONS},
+        "outside_gpa": sum(not error.dimensions for error in errors),
+        "scores": sum(len(row.scores) for row in dataset),
+        "hash": dataset.hash,
+    }

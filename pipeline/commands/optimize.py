@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from pipeline.commands.output import Output
+
+HELP = "Tune the judges of an experiment file on its development split. The testset is not touched."
+EXAMPLES = """\
+examples:
+  gpa-judges optimize experiment.yaml
+  gpa-judges optimize experiment.yaml --json | jq .run_dir
+
+The smallest experiment file; paths are relative to it, what is not given has a default:
+  name: support-agent
+  data: {path: data.jsonl}
+  judges: {model: openai/gpt-5}
+  search: {reflection_model: openai/gpt-5}
+  budget: {dollars: 20}
+
+Started again after a stop (Ctrl-C, a kill, a used-up budget that was raised), it goes on where it was.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("experiment", type=Path, metavar="EXPERIMENT.yaml", help="the experiment file")
+
+
+def run(args: argparse.Namespace, out: Output) -> int:
+    from pipeline.config import load_config
+    from pipeline.report.table import columns
+    from pipeline.run import optimize
+    from pipeline.tune import METRICS, TUNED
+
+    run, suite = optimize(load_config(args.experiment), out.say)
+    metrics = run.folder.read_json(METRICS)
+    rows = [["dimension", "changed", "trials", "judge calls", "why"]]
+    for name, found in metrics["dimensions"].items():
+        changed = "yes" if found["improved"] else "no"
+        rows.append([name, changed, str(found["trials"]), str(found["judge_calls"]), found["reason"]])
+    rule = ", ".join(f"{key} {value}" for key, value in suite.rule.to_json().items())
+    programs = run.folder.programs(TUNED)
+    text = f"{columns(rows)}\n\ndecision rule: {rule}\nprograms: {programs}\n\nNext, on the testset:\n"
+    text += f"  gpa-judges validate {run.folder.path}"
+    document = {"run_dir": str(run.folder.path), "programs": str(programs), "suite": suite.hash, **metrics}
+    out.result(text, document)
+    return 0

@@ -1,0 +1,34 @@
+"""Where a command's words go."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+
+class Output:
+    """Results for people go to stdout, or to stderr where stdout belongs to a JSON document; progress to stderr."""
+
+    def __init__(self, command: str, *, json_wanted: bool) -> None:
+        self._command = command
+        self._json = json_wanted
+
+    def say(self, line: str) -> None:
+        """Progress."""
+        print(f"{self._command}: {line}", file=sys.stderr, flush=True)
+
+    def result(self, text: str, document: Any) -> None:
+        """What the command is for, once: as text for people, and as a document where that is wanted."""
+        print(text, file=sys.stderr if self._json else sys.stdout)
+        self._print_document(document)
+
+    def fail(self, kind: str, message: str, code: int) -> int:
+        """An error; returns the exit code."""
+        print(f"gpa-judges {self._command}: {message}", file=sys.stderr)
+        self._print_document({"error": {"kind": kind, "message": message, "exit_code": code}})
+        return code
+
+    def _print_document(self, document: Any) -> None:
+        if self._json:
+            print(json.dumps(document, indent=1, ensure_ascii=True, allow_nan=False), flush=True)

@@ -1,0 +1,168 @@
+"""One suite of judges on labelled traces: judgments, metrics, cost. No tuning."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from judges.budget import Budget, Price, Usage
+from judges.connect import Models, is_simulated, open_lm
+from judges.judgment import HOLISTIC, Judgment
+from judges.ledger import LedgerLM
+from judges.program import JudgeSuite, seed_suite
+from labeled_traces.dataset import Dataset
+from labeled_traces.files import write_lines
+from labeled_traces.split import SplitManifest, record_test_use
+from labeled_traces.trace import text_hash
+from pipeline.config import PipelineError
+from pipeline.cost import suite_cost
+from pipeline.evaluate import EvaluateSettings, EvaluationStopped, check_replies, evaluate, save_judgments
+from pipeline.matching import build_matcher
+from pipeline.metrics.bootstrap import MetricSettings
+from pipeline.metrics.estimate import Estimate
+from pipeline.metrics.suite import dimension_metrics, suite_metrics
+from pipeline.metrics.table import match_judgments
+from pipeline.prepare import Say, with_knobs
+from pipeline.prove import TEST_USES, known_cost
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What to measure. `judges` None: the generic ones as shipped, or the holistic one. `parts` of `split`; empty: all.
+
+    `out` None: a folder in `runs` whose name follows from judges, data and settings, so that a stopped one is resumed.
+    """
+
+    data: Path
+    judges: Path | None = None
+    holistic: bool = False
+    knobs: Mapping[str, Any] = field(default_factory=dict)
+    split: Path | None = None
+    parts: tuple[str, ...] = ()
+    matcher: str = "span"
+    settings: EvaluateSettings = field(default_factory=EvaluateSettings)
+    timeout: float = 60.0
+    budget: Budget = field(default_factory=Budget)
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    out: Path | None = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """`cost` is in dollars, None where a price is unknown. `test_uses` counts the uses of the testset; 0: not used."""
+
+    model: str
+    traces: int
+    labels: int
+    metrics: Mapping[str, Estimate]
+    dimensions: Mapping[str, Mapping[str, Estimate]]
+    outcomes: Mapping[str, int]
+    usage: Usage
+    cost: float | None
+    test_uses: int
+    judgments: Path
+
+    @property
+    def simulated(self) -> bool:
+        return is_simulated(self.model)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "simulated": self.simulated,
+            "traces": self.traces,
+            "labels": self.labels,
+            "metrics": {name: value.to_json() for name, value in self.metrics.items()},
+            "dimensions": {
+                name: {metric: value.to_json() for metric, value in metrics.items()}
+                for name, metrics in self.dimensions.items()
+            },
+            "outcomes": dict(self.outcomes),
+            "calls": self.usage.calls,
+            "tokens": self.usage.tokens,
+            "cost": self.cost,
+            "test_uses": self.test_uses,
+            "judgments": str(self.judgments),
+        }
+
+
+def measure(work: Measurement, say: Say) -> Measured:
+    """Judges the traces, writes `judgments.jsonl` and `metrics.json`, and returns the numbers.
+
+    Raises:
+        PipelineError, JudgeError, TraceError: bad input, before the first call.
+        BudgetExhausted: the budget ended; the judgments so far are in the folder.
+        LMError: no call succeeded.
+    """
+    suite = _suite(work)
+    rows, held_out = _rows(work)
+    matcher = build_matcher(work.matcher, list(rows))
+    out = work.out or _folder(work, suite, rows)
+    model = ", ".join(sorted({program.knobs.model for program in suite.programs.values()}))
+    say(f"results: {out}")
+    say(suite_cost(suite, list(rows), work.settings.repeats, Models(work.prices, work.timeout)).in_words(work.budget))
+    programs = {name: program.hash for name, program in suite.programs.items()}
+    uses = 0
+    if held_out:
+        uses = record_test_use(out.parent / TEST_USES, data=rows.hash, programs=programs, model=model)
+    out.mkdir(parents=True, exist_ok=True)
+    with open_lm(out / "ledger.sqlite", out.name, work.budget, work.prices, work.timeout) as lm:
+        judgments = _judge(work, suite, rows, lm, out)
+        usage = lm.spent()
+    table = match_judgments(list(rows), suite.rule.apply(judgments), matcher)
+    settings = MetricSettings(seed=work.settings.seed)
+    measured = Measured(
+        model=model,
+        traces=len(rows),
+        labels=len(table.labels),
+        metrics=suite_metrics(table, settings),
+        dimensions={name: dimension_metrics(table, name, settings) for name in table.dimensions},
+        outcomes=Counter(str(judgment.outcome) for judgment in judgments),
+        usage=usage,
+        cost=known_cost(usage, judgments),
+        test_uses=uses,
+        judgments=out / "judgments.jsonl",
+    )
+    write_lines(out / "metrics.json", [json.dumps(measured.to_json(), indent=1, allow_nan=False)])
+    return measured
+
+
+def _suite(work: Measurement) -> JudgeSuite:
+    if work.judges is not None:
+        suite = JudgeSuite.load(work.judges)
+    else:
+        suite = seed_suite(dimensions=(HOLISTIC,)) if work.holistic else seed_suite()
+    return with_knobs(suite, work.knobs)
+
+
+def _rows(work: Measurement) -> tuple[Dataset, bool]:
+    """The rows to read, and whether they are held out."""
+    dataset = Dataset.load(work.data)
+    if bool(work.parts) != (work.split is not None):
+        raise PipelineError("--split and --part belong together: accepted are both or none")
+    if work.split is None:
+        return dataset, False
+    manifest = SplitManifest.load(work.split)
+    manifest.check(dataset)
+    return dataset.subset([i for part in work.parts for i in manifest.parts[part]]), "testset" in work.parts
+
+
+def _folder(work: Measurement, suite: JudgeSuite, rows: Dataset) -> Path:
+    content = [suite.hash, rows.hash, work.matcher, work.settings.repeats, work.settings.seed]
+    return Path("runs") / f"evaluate-{text_hash(json.dumps(content))[:8]}"
+
+
+def _judge(work: Measurement, suite: JudgeSuite, rows: Dataset, lm: LedgerLM, out: Path) -> Sequence[Judgment]:
+    path = out / "judgments.jsonl"
+    try:
+        judgments = evaluate(suite, rows, lm, work.settings)
+    except EvaluationStopped as stop:
+        save_judgments(path, stop.judgments)
+        raise
+    save_judgments(path, judgments)
+    check_replies(judgments)
+    return judgments
