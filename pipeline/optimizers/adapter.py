@@ -101,6 +101,7 @@ class JudgeAdapter(GEPAAdapter):  # type: ignore[misc]
         self.failures = 0
         self._latest: dict[str, Scores] = {}
         self._refused: list[str] = []
+        self._no_reply = False
 
     # -- evaluation --------------------------------------------------------------------------------------------
 
@@ -143,8 +144,7 @@ class JudgeAdapter(GEPAAdapter):  # type: ignore[misc]
         return self._guarded(lambda: self._dataset(eval_batch.trajectories, components_to_update), {})
 
     def _dataset(self, trajectories: Sequence[Read], parts: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-        read = [(row, cell) for row, cells in trajectories for cell in cells]
-        lines = [{"Feedback": line} for line in feedback(read, self.tools.seed.dimension)]
+        lines = [{"Feedback": line} for line in feedback(trajectories, self.tools.seed.dimension)]
         told = [
             {
                 "trace_id": row.trace_id,
@@ -161,10 +161,14 @@ class JudgeAdapter(GEPAAdapter):  # type: ignore[misc]
         reflective_dataset: Mapping[str, Sequence[Mapping[str, Any]]],
         components_to_update: list[str],
     ) -> Candidate:
-        """The parts that changed and passed the checks; empty if none did, and gepa then spends nothing on it."""
+        """The parts that changed and passed the checks; empty if none did, and gepa then spends nothing on it.
+
+        `failures` counts the proposals in a row that gave nothing, or for which the reflection model gave no reply.
+        """
         nothing: Candidate = {}
+        self._refused, self._no_reply = [], False
         texts = self._guarded(lambda: self._propose(candidate, reflective_dataset, components_to_update), nothing)
-        self.failures = 0 if texts else self.failures + 1
+        self.failures = 0 if texts and not self._no_reply else self.failures + 1
         return texts
 
     def _propose(
@@ -172,26 +176,33 @@ class JudgeAdapter(GEPAAdapter):  # type: ignore[misc]
     ) -> Candidate:
         parent = self.program(candidate)
         texts: Candidate = {}
-        self._refused = []
         for part in parts:
-            new = self._examples(parent, dataset[part]) if part == "examples" else self._reflect(parent, part, dataset)
-            refusal = None if new is None else self.tools.checks.refuse(part, new)
-            if new is None:
-                self._refused.append(f"{part}: the reflection reply holds no text")
-            elif new == candidate[part]:
-                continue
-            elif refusal is not None:
+            new, refusal = self._new_text(parent, part, dataset[part])
+            if refusal is not None:
                 self._refused.append(f"{part}: {refusal}")
-            else:
+            elif new != candidate[part]:
                 texts[part] = new
         if not texts:
-            why = "; ".join(self._refused) or "nothing was changed"
-            self._add(Trial(len(self.trials), None, parent.hash, False, f"refused before any judge call: {why}"))
+            why = f"refused before any judge call: {self.last_failure}"
+            self._add(Trial(len(self.trials), None, parent.hash, False, why))
         return texts
 
-    def _reflect(self, parent: JudgeProgram, part: str, dataset: Mapping[str, Any]) -> str | None:
-        lines = [row["Feedback"] for row in dataset[part]]
-        return self.tools.reflector.propose(part, parent.parts[part], lines)
+    def _new_text(self, parent: JudgeProgram, part: str, told: Sequence[Mapping[str, Any]]) -> tuple[str, str | None]:
+        """The proposed text, and why it is refused, if it is."""
+        if part == "examples":
+            new: str | None = self._examples(parent, told)
+        else:
+            try:
+                lines = [row["Feedback"] for row in told]
+                new = self.tools.reflector.propose(part, parent.parts[part], lines)
+            except NotInLedger:
+                raise
+            except LMError as error:
+                self._no_reply = True
+                return "", f"no reply ({error})"
+        if new is None:
+            return "", "the reflection reply holds no text"
+        return new, None if new == parent.parts[part] else self.tools.checks.refuse(part, new)
 
     def _examples(self, parent: JudgeProgram, told: Sequence[Mapping[str, Any]]) -> str:
         missed = [category for row in told for category in row["missed"]]
@@ -205,11 +216,6 @@ class JudgeAdapter(GEPAAdapter):  # type: ignore[misc]
             return empty
         try:
             return work()
-        except NotInLedger as error:
-            self.stop = error
-            return empty
-        except LMError:
-            return empty  # counts as a failed proposal; many in a row end the search
         except Exception as error:  # the worker edge: raised again when gepa has returned
             self.stop = error
             return empty
@@ -250,6 +256,10 @@ class JudgeAdapter(GEPAAdapter):  # type: ignore[misc]
 
     def _add(self, trial: Trial) -> None:
         self.trials.append(trial)
+
+    @property
+    def last_failure(self) -> str:
+        return "; ".join(self._refused) or "nothing was changed"
 
     @property
     def broken(self) -> BaseException | None:

@@ -47,7 +47,7 @@ class ExampleBuilder:
                 (row, error)
                 for row in rows
                 for error in row.errors_of(program.dimension)
-                if error.category == category and error.span_id in row.trace.by_id
+                if error.category == category and error.span_id is not None
             ]
             if known:
                 new.append(self._error_example(*draw.choice(known)))

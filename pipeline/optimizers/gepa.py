@@ -137,7 +137,7 @@ class _Search:
             if adapter.stop is not None:
                 ended.append(str(adapter.stop))
             elif adapter.failures >= settings.max_failures:
-                ended.append(f"{adapter.failures} proposals in a row failed; the last: {adapter.trials[-1].reason}")
+                ended.append(f"{adapter.failures} proposals in a row failed: {adapter.last_failure}")
             elif proposals >= settings.max_iterations:
                 ended.append(f"{proposals} proposals were made (max_iterations)")
             elif self.scorer.calls + self._iteration_calls + self._selection_calls > settings.max_calls:

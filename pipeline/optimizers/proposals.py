@@ -145,5 +145,6 @@ def _personal(text: str) -> Iterable[str]:
 
 
 def _anchored(score: int, text: str) -> bool:
-    """Whether a rubric says what this score means: a line that starts with it, or `score ... <n>`."""
-    return bool(re.search(rf"(?im)^\W*(?:score\W*)?{score}\b(?![.,]?\d)|\bscores?\b[^.\n]{{0,24}}\b{score}\b", text))
+    """Whether a rubric says what this score means: a line such as `- 2: slips` or `**2** slips`, or `score ... 2`."""
+    line = rf"^\W*(?:score\W*)?{score}(?:\*\*|\s*[:=|–—-])"
+    return bool(re.search(rf"(?im){line}|\bscores?\b[^.\n]{{0,24}}\b{score}\b", text))

@@ -25,21 +25,18 @@ _MAX_TOKENS = 4096
 _REPLY = re.compile(r"^<<<[ \t]*\n(.*?)^>>>", re.MULTILINE | re.DOTALL)
 
 
-def feedback(read: Iterable[tuple[LabeledTrace, Cell]], dimension: str) -> list[str]:
-    """One line per thing that went wrong (or well), the most frequent first within each kind.
+def feedback(read: Iterable[tuple[LabeledTrace, Sequence[Cell]]], dimension: str) -> list[str]:
+    """One line per trace and thing that went wrong (or well): what happened in several repeats of it counts once.
 
     A line names categories, impacts and kinds and names of spans; it never quotes a label's description or evidence,
-    so that none can be copied into a prompt. `read`: traces with what the judge said of them, in any repeats.
+    so that none can be copied into a prompt. `read`: traces, each with what the judge said of it in every repeat.
     """
-    seen: Counter[tuple[str, str]] = Counter()
-    for row, cell in read:
-        if cell.usable:
-            seen.update(_lines(row, cell, dimension))
-    lines = []
-    for kind, most in MOST_LINES.items():
-        texts = [text for (name, text), _ in seen.most_common() if name == kind]
-        lines += [f"- {kind}: {text}" for text in texts[:most]]
-    return lines
+    found: dict[str, list[str]] = {kind: [] for kind in MOST_LINES}
+    for row, cells in read:
+        lines = [line for cell in cells if cell.usable for line in _lines(row, cell, dimension)]
+        for kind, text in dict.fromkeys(lines):
+            found[kind].append(f"- {kind}: {text}")
+    return [line for kind, lines in found.items() for line in lines[: MOST_LINES[kind]]]
 
 
 def _lines(row: LabeledTrace, cell: Cell, dimension: str) -> Iterator[tuple[str, str]]:
