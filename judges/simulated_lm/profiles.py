@@ -46,7 +46,7 @@ class Profile:
     echo: float = 0.0
     """Probability of reporting a noticed error a second time, at another span."""
     alarm_rate: float = 0.0025
-    """False alarms per step and judge with neither exclusions nor notes nor examples to calm it."""
+    """False alarms per step and judge, before notes, examples or clauses calm them."""
     clause_calm: float = 0.15
     """What is left of a theme of false alarms when the rubric says that it is no error."""
     notes_calm: float = 0.6
@@ -68,7 +68,9 @@ class Profile:
 
 
 PROFILES: dict[str, Profile] = {
+    # The published shape: a judge per dimension misses little, one prompt for all of them misses half.
     "forgetful": Profile(),
+    # What a strong model was seen to do with generic prompts: it finds nearly all, and much that nobody labelled.
     "overzealous": Profile(
         skill=6.0,
         no_exclusions=2.0,
@@ -77,7 +79,9 @@ PROFILES: dict[str, Profile] = {
         leak=0.15,
         alarm_severity=(0.35, 0.4, 0.25),
         severity_noise=0.2,
+        reflection_error=0.1,
     ),
+    # A share of both faults, with more to gain from good texts.
     "default": Profile(
         skill=0.95,
         holistic_focus=0.4,
@@ -88,6 +92,7 @@ PROFILES: dict[str, Profile] = {
         alarm_rate=0.018,
         no_exclusions=3.0,
         alarm_severity=(0.5, 0.3, 0.2),
+        reflection_error=0.2,
     ),
 }
 

@@ -21,6 +21,8 @@ NOTE_LINES = (
     "The final answer is written from the recorded values.",
 )
 """One line for each of `NOTES`, in its order."""
+HEADING = "### In particular"
+"""Heads the lines that a rubric has learned."""
 FIRST_SPAN_LINE = "Cite the span where the error first appears, its root cause, and not the later spans where it shows."
 EVIDENCE_LINE = "Report a problem only if you can quote the text that proves it."
 BLOAT = (
@@ -49,7 +51,9 @@ def _rubric(prompt: ReflectionPrompt, feedback: Feedback, luck: random.Random) -
         if (theme := theme_of(prompt.dimension, complaint)) and not re.search(theme.cue, denials, re.IGNORECASE)
     )
     lines += [clause for clause, _ in themes.most_common(1)]
-    return _append(prompt.current, lines) if lines else _reword(prompt, luck)
+    if not lines:
+        return _reword(prompt, luck)
+    return _append(prompt.current, lines if HEADING in prompt.current else ["", HEADING, *lines])
 
 
 def _missing_bullets(prompt: ReflectionPrompt, feedback: Feedback) -> list[str]:

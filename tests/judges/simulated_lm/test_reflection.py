@@ -10,7 +10,7 @@ import pytest
 from judges.simulated_lm.alarms import THEMES
 from judges.simulated_lm.failures import FAILURES
 from judges.simulated_lm.reading import ReflectionPrompt
-from judges.simulated_lm.reflection import EVIDENCE_LINE, FIRST_SPAN_LINE, MISTAKES, NOTE_LINES, reflect
+from judges.simulated_lm.reflection import EVIDENCE_LINE, FIRST_SPAN_LINE, HEADING, MISTAKES, NOTE_LINES, reflect
 from judges.simulated_lm.traits import EVIDENCE_ONLY, FIRST_SPAN, NOTES
 
 MISSED_CALL = '- missed: category=repeated_call; impact=low; at=TOOL "a_tool"'
@@ -30,7 +30,7 @@ def new_text(prompt: ReflectionPrompt, seed: int = 0, error: float = 0.0) -> str
 
 def test_a_rubric_learns_the_kinds_that_were_missed() -> None:
     text = new_text(ReflectionPrompt("rubric", "execution_efficiency", CURRENT, (MISSED_CALL,)))
-    assert text == f"{CURRENT}\n{FAILURES['repeated_call'].bullet}"
+    assert text == f"{CURRENT}\n\n{HEADING}\n{FAILURES['repeated_call'].bullet}"
 
 
 def test_a_rubric_learns_at_most_two_kinds_at_a_time_the_commonest_first() -> None:
@@ -48,19 +48,23 @@ def test_a_rubric_learns_at_most_two_kinds_at_a_time_the_commonest_first() -> No
 def test_a_rubric_denies_the_complaint_that_was_spurious() -> None:
     theme = THEMES["plan_quality"][1]
     lines = tuple(spurious(wording) for wording in theme.wordings)
-    assert new_text(ReflectionPrompt("rubric", "plan_quality", CURRENT, lines)) == f"{CURRENT}\n{theme.clause}"
+    assert (
+        new_text(ReflectionPrompt("rubric", "plan_quality", CURRENT, lines))
+        == f"{CURRENT}\n\n{HEADING}\n{theme.clause}"
+    )
 
 
 def test_what_a_rubric_says_already_is_not_said_again() -> None:
-    rubric = f"{CURRENT}\n{FAILURES['repeated_call'].bullet}"
-    text = new_text(ReflectionPrompt("rubric", "execution_efficiency", rubric, (MISSED_CALL,)))
-    assert text.count(FAILURES["repeated_call"].bullet) == 1
+    rubric = f"{CURRENT}\n\n{HEADING}\n{FAILURES['repeated_call'].bullet}"
+    lines = (MISSED_CALL, "- missed: category=bad_plan; impact=low; at=no span")
+    text = new_text(ReflectionPrompt("rubric", "execution_efficiency", rubric, lines))
+    assert text == f"{rubric}\n{FAILURES['bad_plan'].bullet}"
 
 
 def test_an_unknown_category_is_named_as_it_stands() -> None:
     line = "- missed: category=Quux drift; impact=high; at=no span"
     text = new_text(ReflectionPrompt("rubric", "plan_quality", CURRENT, (line,)))
-    assert text == f"{CURRENT}\n- Look for this too, in every step: Quux drift."
+    assert text == f"{CURRENT}\n\n{HEADING}\n- Look for this too, in every step: Quux drift."
 
 
 def test_notes_tell_how_the_agent_works_when_findings_are_misplaced() -> None:
@@ -95,7 +99,7 @@ def test_a_part_that_it_cannot_write_is_kept() -> None:
 
 def test_mistakes_happen_at_their_rate_and_every_one_of_them_happens() -> None:
     prompt = ReflectionPrompt("rubric", "execution_efficiency", CURRENT, (MISSED_CALL,))
-    right = f"{CURRENT}\n{FAILURES['repeated_call'].bullet}"
+    right = f"{CURRENT}\n\n{HEADING}\n{FAILURES['repeated_call'].bullet}"
     texts = [new_text(prompt, seed, error=0.25) for seed in range(2000)]
     wrong = [text for text in texts if text != right]
     assert 0.21 < len(wrong) / len(texts) < 0.29
