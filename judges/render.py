@@ -28,6 +28,8 @@ from labeled_traces.trace import JSON, Span, SpanKind, Trace
 NAME_LENGTH = 200
 """Longer span names are cut in the header line."""
 
+_NOTHING: tuple[JSON, ...] = (None, "", {}, [], {"messages": []})
+
 
 @dataclass(frozen=True)
 class Rendering:
@@ -77,8 +79,8 @@ def _is_wrapper(trace: Trace, span: Span) -> bool:
     children = trace.children(span.span_id)
     if span.kind not in (SpanKind.CHAIN, SpanKind.UNKNOWN) or not children or span.error or span.status == "ERROR":
         return False
-    own = [value for value in (span.inputs, span.outputs) if value not in (None, "", {}, [])]
-    return all(any(value in (child.inputs, child.outputs) for child in children) for value in own)
+    own = {text_of(value) for value in (span.inputs, span.outputs) if value not in _NOTHING}
+    return not own or own <= {text_of(value) for child in children for value in (child.inputs, child.outputs)}
 
 
 class _Seen:

@@ -167,7 +167,7 @@ def test_wrappers_are_dropped_and_their_children_move_up() -> None:
         (
             Span("root", None, "agent", SpanKind.AGENT, inputs="q"),
             Span("outer", "root", "RunnableSequence", SpanKind.CHAIN, inputs={"q": 1}, outputs="r"),
-            Span("inner", "outer", "step", SpanKind.UNKNOWN, inputs={"q": 1}, outputs=""),
+            Span("inner", "outer", "step", SpanKind.UNKNOWN, inputs='{"q": 1}', outputs={"messages": []}),
             Span("tool", "inner", "t", SpanKind.TOOL, inputs={"q": 1}, outputs="x"),
             Span("last", "outer", "t", SpanKind.TOOL, outputs="r"),
         ),
