@@ -60,14 +60,15 @@ def _row_runs(row: LabeledTrace, words: int) -> Iterator[tuple[str, ...]]:
 
 
 def _strings(value: JSON) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _strings(item)
-    elif isinstance(value, Sequence):
-        for item in value:
-            yield from _strings(item)
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, Mapping):
+            stack += reversed(item.values())
+        elif isinstance(item, Sequence):
+            stack += reversed(item)
 
 
 def _runs(text: str, words: int) -> Iterator[tuple[str, ...]]:

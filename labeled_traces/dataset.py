@@ -230,7 +230,7 @@ def _line(row: LabeledTrace) -> str:
 
 
 def _filled(item: Span | ErrorLabel | ScoreLabel, **as_json: JSON) -> dict[str, JSON]:
-    default = {**{one.name: one.default for one in fields(item)}, "attributes": {}}
+    default: dict[str, JSON] = {**{one.name: one.default for one in fields(item)}, "attributes": {}}
     return {name: value for name, value in {**vars(item), **as_json}.items() if value != default[name]}
 
 

@@ -72,18 +72,17 @@ def read(
     label_files = expand(Path(path) for path in given)
     known_labels = {file.resolve() for file in label_files}
     trace_files: list[Path] = []
+    chosen = None if format == "auto" else format
     for file in files:
         if file.resolve() in known_labels:
             continue
         found, part = _format_and_role(file, None if format == "auto" else format)
-        if format == "auto":
-            format = found
-        if found != format:
-            raise TraceError(f"{file}: is {found}, files before it are {format}: accepted is one format at a time")
+        if found != (chosen := chosen or found):
+            raise TraceError(f"{file}: is {found}, files before it are {chosen}: accepted is one format at a time")
         (label_files if part == "labels" else trace_files).append(file)
-    if not trace_files:
+    if chosen is None or not trace_files:
         raise TraceError(f"{files[0]}: holds labels, no traces: traces are needed")
-    reader = READERS[format]
+    reader = READERS[chosen]
     table = taxonomy if isinstance(taxonomy, Taxonomy) else load_taxonomy(taxonomy or reader.taxonomy)
     options = ReadOptions(table, labels=tuple(label_files))
     dataset = Dataset.from_places(
@@ -97,6 +96,8 @@ def _format_and_role(path: Path, name: str | None = None) -> tuple[str, str]:
     if name is not None and name not in READERS:
         raise TraceError(f"format {name!r} is unknown: accepted are auto, {', '.join(READERS)}")
     record = first_record(path)
+    if record is None:
+        raise TraceError(f"{path}: holds no record: accepted is at least one")
     for known in READERS if name is None else [name]:
         part = READERS[known].role(record)
         if part is not None:

@@ -24,7 +24,7 @@ class _Node(dict[str, JSON]):
     """A mapping that came out of dotted keys; a plain dict is somebody's data."""
 
 
-def nest(record: Mapping[str, JSON]) -> dict[str, JSON]:
+def nest(record: Mapping[str, JSON], depth: int = 0) -> dict[str, JSON]:
     """Dotted keys as nested mappings; where all keys of a mapping are numbers it becomes a list, in their order.
 
     A key that is a value and a prefix of others keeps its value under the empty key.
@@ -38,7 +38,7 @@ def nest(record: Mapping[str, JSON]) -> dict[str, JSON]:
             if not isinstance(child, _Node):
                 child = node[part] = _Node({"": child})
             node = child
-        inner = value if path[-1] in _DATA else _nest_value(value)
+        inner = value if path[-1] in _DATA else _nest_value(value, depth)
         before = node.get(path[-1])
         if isinstance(before, _Node):
             before.update(inner if isinstance(inner, _Node) else {"": inner})
@@ -50,10 +50,12 @@ def nest(record: Mapping[str, JSON]) -> dict[str, JSON]:
 _LONGEST_PATH = 30
 
 
-def _nest_value(value: JSON) -> JSON:
+def _nest_value(value: JSON, depth: int) -> JSON:
+    if depth == _LONGEST_PATH:
+        return value
     if isinstance(value, Mapping):
-        return _Node(nest(value))
-    return [_nest_value(item) for item in value] if isinstance(value, list) else value
+        return _Node(nest(value, depth + 1))
+    return [_nest_value(item, depth + 1) for item in value] if isinstance(value, list) else value
 
 
 def kept_attributes(attributes: JSON) -> dict[str, JSON]:
@@ -86,7 +88,8 @@ def inputs_and_outputs(attributes: JSON, kind: SpanKind, where: str, report: Rea
 
 
 def _messages(value: JSON) -> list[JSON]:
-    return [_message(get(item, "message") or item) for item in _items(value) if isinstance(item, dict)]
+    items = [get(item, "message") or item for item in _items(value)]
+    return [_message(item) for item in items if isinstance(item, dict)]
 
 
 def _schema(value: JSON) -> JSON:

@@ -120,16 +120,17 @@ def _span(item: Mapping[str, JSON], above: str | None, where: str, options: Read
         kind=kind,
         start=start,
         end=end,
-        inputs=_without_answer(inputs, place, options),
-        outputs=_without_answer(outputs, place, options),
+        inputs=inputs,
+        outputs=outputs,
         status=code,
         error=_error(record, code),
         attributes=kept_attributes(attributes),
     )
-    return replace(span, **{key: mend_value(getattr(span, key), f"{place}, {key}", options) for key in _TO_MEND})
+    mended = {key: mend_value(getattr(span, key), f"{place}, {key}", options) for key in _TEXT_FIELDS}
+    return replace(span, **{key: _without_answer(value, place, options) for key, value in mended.items()})
 
 
-_TO_MEND = ("span_id", "parent_id", "name", "inputs", "outputs", "error", "attributes")
+_TEXT_FIELDS = ("span_id", "parent_id", "name", "inputs", "outputs", "error", "attributes")
 
 
 def _times(record: Mapping[str, JSON], place: str, options: ReadOptions) -> tuple[float | None, float | None]:

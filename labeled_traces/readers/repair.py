@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import math
 import re
 from collections.abc import Sequence
@@ -44,7 +43,7 @@ def mend_value(value: JSON, where: str, options: ReadOptions, depth: int = 0) ->
     """A value that can be written, rendered and hashed.
 
     NUL and lone surrogates become U+FFFD one for one (so offsets still hold), NaN and infinities become text, the
-    middle of a text beyond the limit is left out, and what is nested deeper than 60 levels becomes its JSON text.
+    middle of a text beyond the limit is left out, as is what is nested deeper than 60 levels. Both say so.
     """
     if isinstance(value, str):
         return _mend_text(value, where, options)
@@ -52,8 +51,8 @@ def mend_value(value: JSON, where: str, options: ReadOptions, depth: int = 0) ->
         options.report.add("number that is not finite", where)
         return str(value)
     if isinstance(value, dict | list) and depth == _DEEPEST:
-        options.report.add("nested too deeply, kept as text", where)
-        return _mend_text(json.dumps(value), where, options)
+        options.report.add(f"nested deeper than {_DEEPEST} levels, left out", where)
+        return "[... nested too deeply, left out ...]"
     if isinstance(value, dict):
         return {
             _mend_text(key, where, options): mend_value(item, where, options, depth + 1) for key, item in value.items()
@@ -66,11 +65,11 @@ def mend_value(value: JSON, where: str, options: ReadOptions, depth: int = 0) ->
 def _mend_text(text: str, where: str, options: ReadOptions) -> str:
     mended, count = _UNREADABLE.subn("\ufffd", text)
     options.report.add("NUL or lone surrogate", where, count)
-    left_out = len(mended) - options.longest_text
-    if left_out > 0:
-        options.report.add(f"text longer than {options.longest_text} characters", f"{where}, {left_out} left out")
+    if len(mended) > options.longest_text:
         half = options.longest_text // 2
-        mended = f"{mended[:half]}[... {len(mended) - 2 * half} characters left out ...]{mended[len(mended) - half :]}"
+        left_out = len(mended) - 2 * half
+        options.report.add(f"text longer than {options.longest_text} characters", f"{where}, {left_out} left out")
+        mended = f"{mended[:half]}[... {left_out} characters left out ...]{mended[-half:]}"
     return mended
 
 

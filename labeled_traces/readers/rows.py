@@ -13,8 +13,9 @@ from labeled_traces.trace import JSON, TraceError
 
 def role(record: JSON) -> str | None:
     """`traces` if the record is one of ours, else None."""
-    ours = isinstance(record, dict) and isinstance(record.get("trace"), dict) and "spans" in record["trace"]
-    return "traces" if ours else None
+    if not isinstance(record, dict) or not isinstance(record.get("trace"), dict):
+        return None
+    return "traces" if "spans" in record["trace"] and "labels" not in record else None
 
 
 def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, LabeledTrace]]:
