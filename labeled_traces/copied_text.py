@@ -66,7 +66,7 @@ def _strings(value: JSON) -> Iterator[str]:
         if isinstance(item, str):
             yield item
         elif isinstance(item, Mapping):
-            stack += reversed(item.values())
+            stack += reversed(list(item.values()))
         elif isinstance(item, Sequence):
             stack += reversed(item)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from labeled_traces.dataset import Dataset, LabeledTrace
 from labeled_traces.readers import agentrx, openinference, rows
@@ -33,6 +34,9 @@ READERS: dict[str, Reader] = {
 }
 
 
+Paths: TypeAlias = Path | str | Iterable[Path | str]
+
+
 def sniff(path: Path) -> str:
     """The format of a file, or of the files in a folder, by their first records.
 
@@ -49,9 +53,9 @@ def sniff(path: Path) -> str:
 
 
 def read(
-    paths: Iterable[Path | str],
+    paths: Paths,
     format: str = "auto",
-    labels: Iterable[Path | str] | Path | str | None = None,
+    labels: Paths | None = None,
     taxonomy: str | Path | Taxonomy | None = None,
 ) -> tuple[Dataset, ReadReport]:
     """Labelled traces out of files and folders.
@@ -65,11 +69,10 @@ def read(
     Raises:
         TraceError: what cannot be read; names file, record and field, and what would be accepted.
     """
-    files = expand(Path(path) for path in ([paths] if isinstance(paths, Path | str) else paths))
+    files = _files(paths)
     if not files:
         raise TraceError("no file was given: accepted are files and folders")
-    given = [labels] if isinstance(labels, Path | str) else labels or ()
-    label_files = expand(Path(path) for path in given)
+    label_files = _files(labels or ())
     known_labels = {file.resolve() for file in label_files}
     trace_files: list[Path] = []
     chosen = None if format == "auto" else format
@@ -89,6 +92,10 @@ def read(
         reader.read(trace_files, options), lambda message: options.report.add("trace twice, kept once", message)
     )
     return dataset, options.report
+
+
+def _files(paths: Paths) -> list[Path]:
+    return expand(Path(path) for path in ([paths] if isinstance(paths, Path | str) else paths))
 
 
 def _format_and_role(path: Path, name: str | None = None) -> tuple[str, str]:

@@ -225,7 +225,7 @@ def test_annotations_join_by_file_name_and_several_raters_are_kept(tmp_path: Pat
     for rater, errors in (("ann", annotation()["errors"]), ("bob", []), ("ann_again", annotation()["errors"])):
         folder = tmp_path / "labels" / rater
         folder.mkdir(parents=True)
-        record = {"errors": errors, "scores": [], "annotator": rater.removesuffix("_again")}
+        record: JSON = {"errors": errors, "scores": [], "annotator": rater.removesuffix("_again")}
         (folder / f"{TRACE_ID}.json").write_text(json.dumps(record))
     (tmp_path / "labels" / "ffff.json").write_text(json.dumps({"trace_id": "ffff", "errors": []}))
     data, report = read(tmp_path)

@@ -99,9 +99,9 @@ def test_labels_alone_and_mixed_formats_are_errors(tmp_path: Path) -> None:
     for use in (lambda: read([labels, traces]), lambda: sniff(tmp_path)):
         with pytest.raises(TraceError, match="accepted is one format at a time"):
             use()
-    with pytest.raises(TraceError, match=r"b\.json: not a tau-bench run"):
+    with pytest.raises(TraceError, match=r"b\.json, line 1: not a tau-bench run"):
         read(traces, "agentrx")
-    with pytest.raises(TraceError, match=r"b\.json: no AgentRx labels"):
+    with pytest.raises(TraceError, match=r"b\.json, line 1: no AgentRx labels"):
         read(write(tmp_path / "runs.json", [RUN]), labels=traces)
 
 
