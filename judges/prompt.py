@@ -70,7 +70,7 @@ def contract(dimension: str) -> str:
         names.append("contract_plan.md")
     if dimension == HOLISTIC:
         names.append("contract_holistic.md")
-    return "\n".join(map(prompt_text, names))
+    return "\n\n".join(map(prompt_text, names))
 
 
 @cache
