@@ -95,7 +95,7 @@ class _Caller:
     async def complete(self, request: LMRequest) -> LMReply:
         reply = await self.lm.complete(request)
         self.replies.append(reply)
-        if reply.finish_reason in CUT and final_object(reply.text or "")[0] is None:
+        if reply.finish_reason in CUT and final_object(reply.text or "", cut=True)[0] is None:
             reply = await self.lm.complete(replace(request, max_tokens=request.max_tokens * 2))
             self.replies.append(reply)
         return reply

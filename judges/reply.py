@@ -50,7 +50,7 @@ def parse_reply(text: str | None, finish_reason: str, dimension: str, span_ids: 
     `span_ids` are the ids that the prompt showed: others are dropped with a warning.
     """
     text = (text or "").removeprefix("\ufeff")
-    answer, problem = final_object(text)
+    answer, problem = final_object(text, cut=finish_reason in CUT)
     if answer is None:
         return ParsedReply(*_without_answer(text, finish_reason, problem))
     warnings: list[str] = []
@@ -72,11 +72,11 @@ def parse_reply(text: str | None, finish_reason: str, dimension: str, span_ids: 
     return ParsedReply(Outcome.SCORED, int(score), findings, rationale, warnings=tuple(warnings))
 
 
-def final_object(text: str) -> tuple[dict[str, Any] | None, str]:
+def final_object(text: str, cut: bool = False) -> tuple[dict[str, Any] | None, str]:
     """The last JSON object of a reply, or None and the reason.
 
     Passed over: code fences, prose, earlier objects, reasoning in `<think>` tags. Refused: an object inside one that is
-    broken, since a quoted verdict must not become the verdict.
+    broken, since a quoted verdict must not become the verdict; in a reply that was `cut`, one after anything broken.
     """
     found, start, end, broken = None, 0, 0, False
     false_starts = position = 0
@@ -94,7 +94,7 @@ def final_object(text: str) -> tuple[dict[str, Any] | None, str]:
     before, after = text[:start], text[end:]
     if found is None:
         return None, "it holds no JSON object" if not broken else "its JSON is broken"
-    if re.search(r"[}\]]", after) or (broken and before.rpartition("\n")[2].strip(" \t`")):
+    if re.search(r"[}\]]", after) or (broken and (cut or before.rpartition("\n")[2].strip(" \t`"))):
         return None, "its JSON is broken"
     if "</think>" in after or before.rfind("<think>") > before.rfind("</think>"):
         return None, "it ends inside its reasoning"
