@@ -6,7 +6,7 @@ import numpy as np
 
 from labeled_traces.label import SCORES
 from pipeline.matching import Floats, Ints
-from pipeline.metrics.alpha import alpha, coincidences
+from pipeline.metrics.alpha import alpha, coincidences, reference_alpha
 from pipeline.metrics.bootstrap import Statistic, ratio
 from pipeline.metrics.table import MatchTable
 
@@ -60,31 +60,39 @@ def over_repeats(table: MatchTable) -> dict[str, Statistic]:
     the mean over units of the scores' standard deviation (n - 1).
     """
     reported = np.where(table.usable, table.n_findings > 0, -1)
-    pairs, units = _coincidences(reported, 2)
-    score_pairs, score_units = _coincidences(table.scores, SIZE)
+    counts, score_counts = _counts(reported, 2), _counts(table.scores, SIZE)
+    pairs, score_pairs = _coincidences(counts), _coincidences(score_counts)
+    units, score_units = (int((each.sum(axis=2) > 1).sum()) for each in (counts, score_counts))
     flagged = np.column_stack([(reported == 1).sum(axis=(1, 2)), table.usable.sum(axis=(1, 2))]).astype(np.float64)
     return {
-        "alpha": _alpha(pairs, "nominal", 2, units),
+        "alpha": _alpha(counts, pairs, "nominal", units),
         "raw_agreement": Statistic(
             np.column_stack([pairs[:, [0, 3]].sum(axis=1), pairs.sum(axis=1)]), ratio, units, "fewer than 2 repeats"
         ),
         "reported_share": Statistic(flagged, ratio, int(table.usable.sum()), "no usable judgments"),
-        "alpha_scores": _alpha(score_pairs, "ordinal", SIZE, score_units),
+        "alpha_scores": _alpha(score_counts, score_pairs, "ordinal", score_units),
         "std": Statistic(_deviations(table.scores), ratio, score_units, "fewer than 2 repeats"),
     }
 
 
-def _alpha(columns: Floats, level: str, size: int, units: int) -> Statistic:
+def _alpha(counts: Ints, pairs: Floats, level: str, units: int) -> Statistic:
+    size = counts.shape[2]
     reason = f"alpha undefined: {NO_VARIATION if units else 'fewer than 2 repeats'}"
-    return Statistic(columns, lambda sums: alpha(sums.reshape(-1, size, size), level), units, reason)
+    observed = reference_alpha(counts.reshape(-1, size), level)
+    return Statistic(pairs, lambda sums: alpha(sums.reshape(-1, size, size), level), units, reason, observed)
 
 
-def _coincidences(values: Ints, size: int) -> tuple[Floats, int]:
-    """(T, D, R) values, -1 where missing, to (T, size * size) coincidences, and how many units have pairs."""
-    counts = np.stack([(values == value).sum(axis=2) for value in range(size)], axis=2)
-    pairs = coincidences(counts.reshape(-1, size))
-    units = int((counts.sum(axis=2) > 1).sum())
-    return pairs.reshape(*counts.shape[:2], size * size).sum(axis=1), units
+def _counts(values: Ints, size: int) -> Ints:
+    """(T, D, R) values, -1 where missing, to (T, D, size): how often each value was given over the repeats."""
+    counts: Ints = np.stack([(values == value).sum(axis=2) for value in range(size)], axis=2)
+    return counts
+
+
+def _coincidences(counts: Ints) -> Floats:
+    """(T, D, size) counts to (T, size * size) coincidences."""
+    size = counts.shape[2]
+    pairs: Floats = coincidences(counts.reshape(-1, size)).reshape(*counts.shape[:2], size * size).sum(axis=1)
+    return pairs
 
 
 def _deviations(scores: Ints) -> Floats:

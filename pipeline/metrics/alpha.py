@@ -1,13 +1,26 @@
-"""Krippendorff's alpha from coincidences, for many resamples at once.
+"""Krippendorff's alpha: of the data by the krippendorff package, of many resamples at once from coincidences.
 
 Source: Krippendorff, Computing Krippendorff's Alpha-Reliability (2011).
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from pipeline.matching import Floats, Ints
+
+
+def reference_alpha(counts: Ints, level: str) -> float:
+    """Alpha of (U, V) value counts as the krippendorff package computes it; NaN where it is undefined."""
+    import krippendorff
+
+    paired = counts[counts.sum(axis=1) > 1]
+    if (paired.sum(axis=0) > 0).sum() < 2:
+        return math.nan
+    domain = list(range(counts.shape[1]))
+    return float(krippendorff.alpha(value_counts=paired, value_domain=domain, level_of_measurement=level))
 
 
 def coincidences(counts: Ints) -> Floats:

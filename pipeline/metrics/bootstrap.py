@@ -40,13 +40,22 @@ class Statistic:
     """A metric as a function of sums over traces.
 
     `columns` (traces, k) holds what each trace adds. `value` maps sums (m, k) to m values, NaN where undefined; NaN
-    never leaves this package: `reason` is then given instead. `n` is how many units the value rests on.
+    never leaves this package: `reason` is then given instead. `n` is how many units the value rests on. `observed` is
+    the value of the traces as they are where a reference implementation gives it; `value` then serves the resamples.
     """
 
     columns: Floats
     value: Callable[[Floats], Floats]
     n: int
     reason: str
+    observed: float | None = None
+
+    def draws(self, weights: Floats) -> Floats:
+        """One value for each row of trace weights (m, traces); the first row weighs all traces alike."""
+        values = self.value(weights @ self.columns)
+        if self.observed is not None:
+            values[0] = self.observed
+        return values
 
 
 def ratio(sums: Floats) -> Floats:
@@ -87,13 +96,13 @@ def _draws(statistics: Mapping[str, Statistic], clusters: Sequence[str], setting
     if not names:
         return {name: np.full(1, np.nan) for name in statistics}
     if len(names) == 1:
-        return {name: statistic.value(statistic.columns.sum(axis=0)[None]) for name, statistic in statistics.items()}
+        return {name: statistic.draws(np.ones((1, len(clusters)))) for name, statistic in statistics.items()}
     places = {name: number for number, name in enumerate(names)}
     member = np.array([places[name] for name in clusters])
     generator = np.random.default_rng(settings.seed)
     drawn = generator.multinomial(len(names), np.full(len(names), 1 / len(names)), size=settings.resamples)
     weights = np.vstack([np.ones(len(names)), drawn])[:, member]
-    return {name: statistic.value(weights @ statistic.columns) for name, statistic in statistics.items()}
+    return {name: statistic.draws(weights) for name, statistic in statistics.items()}
 
 
 def _estimate(draws: Floats, n: int, reason: str, level: float) -> Estimate:
