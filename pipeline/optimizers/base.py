@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from judges.lm import LM
 from judges.program import JudgeProgram
@@ -75,18 +75,12 @@ class OptimizationResult:
 
 
 class Optimizer(Protocol):
-    """Searches a program; returns a new one and leaves its input unchanged. Equal seeds give equal results."""
+    """Searches a program; returns a new one and leaves its input unchanged. Equal seeds give equal results.
+
+    Settings are a frozen dataclass that the constructor takes as `settings`: see `pipeline.settings.build_optimizer`.
+    """
 
     name: str
-
-    @classmethod
-    def configured(cls, options: Mapping[str, Any]) -> Optimizer:
-        """The optimiser with these settings, plain values as a YAML file holds them.
-
-        Raises:
-            PipelineError: an unknown key or a value that is not accepted.
-        """
-        ...
 
     def optimize(self, program: JudgeProgram, development: Development, context: SearchContext) -> OptimizationResult:
         """Returns the best program found, with every trial.

@@ -6,7 +6,7 @@ The library's cache, merge step and run folder are not used: our ledger answers 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -38,11 +38,6 @@ class GepaOptimizer:
 
     def __init__(self, settings: GepaSettings | None = None) -> None:
         self.settings = settings or GepaSettings()
-
-    @classmethod
-    def configured(cls, options: Mapping[str, Any]) -> GepaOptimizer:
-        """As `Optimizer.configured`: the keys of `GepaSettings`; `selection` holds those of `SelectionRule`."""
-        return cls(GepaSettings.parse(options))
 
     def optimize(self, program: JudgeProgram, development: Development, context: SearchContext) -> OptimizationResult:
         """As `Optimizer.optimize`.

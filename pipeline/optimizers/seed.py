@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from judges.program import JudgeProgram
 from labeled_traces.split import Development
 from pipeline.optimizers.base import OptimizationResult, SearchContext, check_development
@@ -14,11 +11,6 @@ class SeedOptimizer:
     """The `seed` optimiser: returns its input, makes no call."""
 
     name = "seed"
-
-    @classmethod
-    def configured(cls, options: Mapping[str, Any]) -> SeedOptimizer:  # noqa: ARG003 (nothing to set)
-        """As `Optimizer.configured`; what other optimisers take is ignored, so one experiment file serves for both."""
-        return cls()
 
     def optimize(self, program: JudgeProgram, development: Development, context: SearchContext) -> OptimizationResult:
         """As `Optimizer.optimize`."""

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
 
 from pipeline.config import PipelineError
 from pipeline.optimizers.selection import SelectionRule
-
-S = TypeVar("S", "GepaSettings", SelectionRule)
 
 
 @dataclass(frozen=True)
@@ -48,26 +44,3 @@ class GepaSettings:
             raise PipelineError(f"gepa setting alpha is {self.alpha}: accepted is a number between 0 and 1")
         if self.parts not in ("all", "round_robin"):
             raise PipelineError(f"gepa setting parts is {self.parts!r}: accepted are all and round_robin")
-
-    @classmethod
-    def parse(cls, options: Mapping[str, Any]) -> GepaSettings:
-        """Settings from plain values, as a YAML file holds them; `selection` holds those of `SelectionRule`.
-
-        Raises:
-            PipelineError: an unknown key or a value that is not accepted.
-        """
-        rule = _parsed(SelectionRule, options.get("selection", {}), "gepa setting selection")
-        return _parsed(cls, {**options, "selection": rule}, "gepa")
-
-
-def _parsed(kind: type[S], values: Any, what: str) -> S:
-    accepted = f"accepted are {', '.join(field.name for field in fields(kind))}"
-    if not isinstance(values, Mapping):
-        raise PipelineError(f"{what} is {values!r}: {accepted}")
-    unknown = sorted(set(values) - {field.name for field in fields(kind)})
-    if unknown:
-        raise PipelineError(f"{what} has no setting {unknown[0]!r}: {accepted}")
-    try:
-        return kind(**values)
-    except TypeError as error:
-        raise PipelineError(f"{what}: a value has the wrong type ({error})") from error

@@ -15,6 +15,7 @@ from labeled_traces.dataset import Dataset
 from labeled_traces.split import Development, LeakageError, make_split
 from pipeline.optimizers import OPTIMIZERS
 from pipeline.optimizers.base import OptimizationResult, Optimizer
+from pipeline.settings import build_optimizer
 
 if TYPE_CHECKING:
     from tests.pipeline.optimizers.conftest import FakeLM, World
@@ -30,7 +31,7 @@ class Killed(BaseException):
 
 @pytest.fixture(params=list(OPTIMIZERS))
 def optimizer(request: pytest.FixtureRequest) -> Optimizer:
-    return OPTIMIZERS[request.param].configured(SMALL.get(request.param, {}))
+    return build_optimizer(request.param, SMALL.get(request.param, {}))
 
 
 def test_it_returns_a_program_of_the_same_dimension_and_says_why(
