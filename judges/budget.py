@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from judges.lm import JudgeError, LMRequest
 
-BYTES_PER_TOKEN = 2
+FEWEST_BYTES_PER_TOKEN = 2
 """Common tokenizers need at least this many UTF-8 bytes per token of traces (English 4, JSON with ids about 2.5)."""
 TOKENS_PER_CALL = 64
 """Room for what a chat template adds around the messages."""
@@ -92,7 +92,7 @@ def reserved_tokens(request: LMRequest) -> tuple[int, int]:
     if request.schema is not None:
         texts.append(json.dumps(request.schema))
     size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
-    return math.ceil(size / BYTES_PER_TOKEN) + TOKENS_PER_CALL, request.max_tokens
+    return math.ceil(size / FEWEST_BYTES_PER_TOKEN) + TOKENS_PER_CALL, request.max_tokens
 
 
 def _check_amount(name: str, value: object) -> None:

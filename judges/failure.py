@@ -44,18 +44,19 @@ class Failure:
         status = getattr(error, "status_code", None)
         names = {base.__name__ for base in type(error).__mro__}
         text = _text(error)
+        marks = f"{text} {_fields(error)}"
         # Some servers answer 500 to a reply schema.
         rejected = status in (400, 405, 415, 422, 500, 501)
         if isinstance(error, TimeoutError) or status == 408:
             return cls("timeout", f"no reply within {timeout:g} s")
-        if "ContextWindowExceededError" in names or (status in (400, 413, 422) and TOO_LONG.search(text)):
+        if "ContextWindowExceededError" in names or (status in (400, 413, 422) and TOO_LONG.search(marks)):
             # A refused reply schema may be called "too long" as well.
             return cls("too_long", text, rejected=rejected and _names_schema(text))
         if status == 413:
             return cls("too_long", text)
-        if "ContentPolicyViolationError" in names or (rejected and _REFUSED.search(text)):
+        if "ContentPolicyViolationError" in names or (rejected and _REFUSED.search(marks)):
             return cls("provider_error", text, refused=True)
-        hopeless = bool(_HOPELESS.search(text))
+        hopeless = bool(_HOPELESS.search(marks))
         lost = isinstance(error, ConnectionError) or "APIConnectionError" in names
         retry = not hopeless and (lost or status == 429 or (isinstance(status, int) and 500 <= status != 501))
         return cls("provider_error", text, retry=retry, rejected=rejected and not hopeless, wait=_wait(error))
@@ -73,6 +74,12 @@ def _text(error: Exception) -> str:
     # Redacted before it is cut: half a key is a key that is not recognised.
     text = redact(" ".join(text.split()))
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
+
+
+def _fields(error: Exception) -> str:
+    """What the provider calls the error, beside its message."""
+    body = getattr(error, "body", None)
+    return f"{body.get('type')} {body.get('code')}" if isinstance(body, Mapping) else ""
 
 
 def _wait(error: Exception) -> float | None:

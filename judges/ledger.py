@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from judges.budget import Budget, Usage, reserved_tokens
-from judges.ledger_store import Ledger, Reservation
+from judges.ledger_store import Ledger, Reservation, as_stored
 from judges.lm import LM, JudgeError, LMError, LMReply, LMRequest
 
 __all__ = ["CostOf", "Ledger", "LedgerLM", "NotInLedger"]
@@ -138,8 +138,10 @@ class LedgerLM:
             )
             raise
         tokens = reply.prompt_tokens + reply.completion_tokens
-        if reply.cost is None and tokens:
-            reply = replace(reply, cost=self._cost_of(request, reply.prompt_tokens, reply.completion_tokens))
+        cost = reply.cost
+        if cost is None and tokens:
+            cost = self._cost_of(request, reply.prompt_tokens, reply.completion_tokens)
+        reply = replace(reply, cost=None if cost is None else as_stored(cost), replayed=False)
         # Where the endpoint does not say what it used, what was reserved counts.
         paid = Usage(1, tokens, reply.cost or 0.0) if tokens else most
         self.ledger.complete(key, self.run, reply, paid)

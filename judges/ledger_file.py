@@ -70,20 +70,25 @@ def _open(path: Path, read_only: bool) -> sqlite3.Connection:
     address = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
     db = sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
+        if read_only or not _is_empty(db):
+            _check(db, path)
         if not read_only:
             _use_write_ahead_log(db)
             # The write-ahead log survives a kill of the process as it is; NORMAL saves a disk flush a call.
             db.execute("PRAGMA synchronous = NORMAL")
             db.execute("BEGIN IMMEDIATE")
-            if not db.execute("SELECT 1 FROM sqlite_master").fetchone():
+            if _is_empty(db):
                 for statement in _SCHEMA.split(";"):
                     db.execute(statement)
             db.execute("COMMIT")
-        _check(db, path)
     except BaseException:
         db.close()
         raise
     return db
+
+
+def _is_empty(db: sqlite3.Connection) -> bool:
+    return db.execute("SELECT 1 FROM sqlite_master").fetchone() is None
 
 
 def _use_write_ahead_log(db: sqlite3.Connection) -> None:

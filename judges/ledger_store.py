@@ -9,11 +9,9 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import socket
 import sqlite3
 import threading
 import time
-import uuid
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -25,7 +23,8 @@ from typing import Any
 
 from judges.budget import Budget, Usage
 from judges.ledger_file import connect, explain
-from judges.lm import BudgetExhausted, JudgeError, LMReply, LMRequest
+from judges.lm import BudgetExhausted, JudgeError, LMReply, LMRequest, Message
+from judges.owner import is_alive, this_process
 from judges.redact import redact_url
 
 LEASE_SECONDS = 3600.0
@@ -34,8 +33,6 @@ TRILLION = 10**12
 """Costs are whole trillionths of a dollar in the file, so that their sums are exact."""
 
 _REPLY = "CAST(text AS BLOB), CAST(finish_reason AS BLOB), prompt_tokens, completion_tokens, cached_tokens, cost"
-# One life of one process: a restarted container may get the same host name and process id again.
-_LIFE = uuid.uuid4().hex[:12]
 
 
 class Reservation(Enum):
@@ -64,7 +61,13 @@ class Ledger:
         self._closer = weakref.finalize(self, self._db.close)
         self._keep_requests = keep_requests
         self._process = os.getpid()
-        self._owner = f"{socket.gethostname()}:{self._process}:{_LIFE}"
+        self._owner = this_process()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         with self.lock:
@@ -88,13 +91,13 @@ class Ledger:
         with self._write() as db:
             row = db.execute(f"SELECT status, owner, started, {_REPLY} FROM calls WHERE key = ?", (key,)).fetchone()
             if row is not None:
-                if row[0] == "pending" and self._alive(row[1], row[2]):
+                if row[0] == "pending" and _may_complete(row[1], row[2]):
                     return Reservation.WAIT
                 if row[0] == "done" and (reply := _parse(row[3:])) is not None:
                     return reply
                 _release(db, key)
             if budget.excess(_total(db, run), most):
-                self._release_dead(db)
+                _release_dead(db)
                 if reason := budget.excess(_spent(db, run), most):
                     raise BudgetExhausted(f"budget of run {run!r}: {reason}")
                 if budget.excess(_total(db, run), most):
@@ -136,6 +139,15 @@ class Ledger:
             if failed:
                 _add(db, run, 1, 0, 0, failed=1)
 
+    def request(self, key: str) -> LMRequest | None:
+        """What was sent, where the ledger was told to keep it."""
+        with self._use() as db:
+            row = db.execute("SELECT request FROM calls WHERE key = ? AND request IS NOT NULL", (key,)).fetchone()
+        if row is None:
+            return None
+        fields = json.loads(gzip.decompress(row[0]))
+        return LMRequest(**{**fields, "messages": tuple(Message(**message) for message in fields["messages"])})
+
     def spent(self, run: str) -> Usage:
         """What the run has paid for: calls in flight are not in it."""
         with self._use() as db:
@@ -172,33 +184,26 @@ class Ledger:
     def _request(self, request: LMRequest) -> bytes | None:
         return gzip.compress(json.dumps(asdict(request)).encode()) if self._keep_requests else None
 
-    def _release_dead(self, db: sqlite3.Connection) -> None:
-        rows = db.execute("SELECT key, owner, started FROM calls WHERE status = 'pending'").fetchall()
-        for key, owner, started in rows:
-            if not self._alive(owner, started):
-                _release(db, key)
 
-    def _alive(self, owner: str, started: float) -> bool:
-        """Whether the one who reserved a row may still complete it."""
-        if not isinstance(started, float) or time.time() - started > LEASE_SECONDS:
-            return False
-        host, _, rest = str(owner).partition(":")
-        process, _, life = rest.partition(":")
-        if host != socket.gethostname() or os.name != "posix" or not process.isdecimal():
-            return True
-        if int(process) == self._process:
-            return life == _LIFE
-        try:
-            os.kill(int(process), 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            return True
-        return True
+def as_stored(dollars: float) -> float:
+    """A cost as the file will give it back: a run that is resumed adds up the same numbers as an unbroken one."""
+    return _trillionths(dollars) / TRILLION
 
 
 def _trillionths(dollars: float) -> int:
     return round(dollars * TRILLION)
+
+
+def _may_complete(owner: Any, started: Any) -> bool:
+    """Whether the one who reserved a row may still complete it."""
+    return isinstance(started, float) and time.time() - started < LEASE_SECONDS and is_alive(str(owner))
+
+
+def _release_dead(db: sqlite3.Connection) -> None:
+    rows = db.execute("SELECT key, owner, started FROM calls WHERE status = 'pending'").fetchall()
+    for key, owner, started in rows:
+        if not _may_complete(owner, started):
+            _release(db, key)
 
 
 def _add(db: sqlite3.Connection, run: str, calls: int, tokens: int, cost: int, failed: int = 0) -> None:

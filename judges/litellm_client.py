@@ -108,7 +108,9 @@ class LiteLLMClient:
             async with asyncio.timeout(self.timeout):
                 response = await litellm.acompletion(
                     model=request.model,
-                    messages=[{"role": message.role, "content": message.content} for message in request.messages],
+                    messages=[
+                        {"role": message.role, "content": _sendable(message.content)} for message in request.messages
+                    ],
                     api_base=request.endpoint or None,
                     api_key=_stand_in_key(request),
                     timeout=self.timeout,
@@ -187,6 +189,11 @@ def _check_endpoint(endpoint: str) -> None:
         f"endpoint {redact_url(endpoint) or 'without a host'}: accepted is a base URL without user and password, such "
         "as http://127.0.0.1:8000/v1; keys come from the environment"
     )
+
+
+def _sendable(text: str) -> str:
+    """Surrogate halves cannot be sent as UTF-8: pairs become their character, lone ones U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _target(endpoint: str, model: str) -> str:

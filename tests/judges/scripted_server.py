@@ -16,18 +16,20 @@ from typing import Any, TypeAlias
 
 @dataclass(frozen=True)
 class Answer:
-    """One HTTP answer. A `body` that is text is sent as it is; `delay` is in seconds."""
+    """One HTTP answer. A `body` that is text is sent as it is. `delay` is in seconds, before the answer; `drip` is the
+    pause after each byte of the body."""
 
     status: int = 200
     body: Mapping[str, Any] | str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     delay: float = 0.0
+    drip: float = 0.0
 
 
 @dataclass(frozen=True)
 class Received:
     path: str
-    headers: Mapping[str, str]
+    headers: Mapping[str, str]  # names in lower case
     body: dict[str, Any]
 
 
@@ -41,7 +43,7 @@ class ScriptedServer:
     `script` runs in the thread of its request, so it may be called several times at once.
     """
 
-    Answer = Answer
+    answer = Answer
 
     def __init__(self, script: Script) -> None:
         self.requests: list[Received] = []
@@ -115,7 +117,9 @@ class ScriptedServer:
     def _handle(self, handler: BaseHTTPRequestHandler) -> None:
         body = json.loads(handler.rfile.read(int(handler.headers["Content-Length"])))
         with self._lock:
-            self.requests.append(Received(handler.path, dict(handler.headers), body))
+            self.requests.append(
+                Received(handler.path, {name.lower(): value for name, value in handler.headers.items()}, body)
+            )
             self._at_once += 1
             self.most_at_once = max(self.most_at_once, self._at_once)
         try:
@@ -129,12 +133,18 @@ class ScriptedServer:
             with self._lock:
                 self._at_once -= 1
 
-    @staticmethod
-    def _send(handler: BaseHTTPRequestHandler, answer: Answer) -> None:
+    def _send(self, handler: BaseHTTPRequestHandler, answer: Answer) -> None:
         content = (answer.body if isinstance(answer.body, str) else json.dumps(answer.body)).encode()
         handler.send_response(answer.status)
         for name, value in {"Content-Type": "application/json", **answer.headers}.items():
             handler.send_header(name, value)
         handler.send_header("Content-Length", str(len(content)))
         handler.end_headers()
-        handler.wfile.write(content)
+        if not answer.drip:
+            handler.wfile.write(content)
+            return
+        for byte in content:
+            handler.wfile.write(bytes([byte]))
+            handler.wfile.flush()
+            if self._closing.wait(answer.drip):
+                return
