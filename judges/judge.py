@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from judges.budget import reserved_tokens
 from judges.judgment import Judgment, Outcome
 from judges.ledger import NotInLedger
 from judges.lm import LM, LMError, LMReply, LMRequest
 from judges.plan import parse_plan, plan_request, wants_plan
 from judges.program import JudgeProgram
 from judges.prompt import build_messages, reply_schema
-from judges.render import Rendering, render
+from judges.render import Rendering, estimate_tokens, render
 from judges.reply import CUT, ParsedReply, final_object, parse_reply
 from labeled_traces.trace import Trace, text_hash
 
@@ -58,14 +57,17 @@ async def judge(program: JudgeProgram, trace: Trace, lm: LM, repeat: int, seed: 
 
 
 def estimate_call(program: JudgeProgram, trace: Trace) -> tuple[int, int]:
-    """Prompt tokens and most completion tokens of one judgment, its plan extraction included; an upper bound, since the
-    judges and repeats of a trace share one extraction."""
+    """Prompt tokens (about) and most completion tokens of one judgment.
+
+    Its plan extraction is included, though the judges and repeats of a trace share one; the extracted plan itself,
+    which is not known yet, is not.
+    """
     rendering = _rendered(_Identity(trace), program.knobs.trace_tokens)
     requests = [judge_request(program, rendering, None, 0, None)]
     if wants_plan(program):
         requests.append(plan_request(program, rendering))
-    estimates = [reserved_tokens(request) for request in requests]
-    return sum(prompt for prompt, _ in estimates), sum(completion for _, completion in estimates)
+    texts = (message.content for request in requests for message in request.messages)
+    return sum(map(estimate_tokens, texts)), sum(request.max_tokens for request in requests)
 
 
 def judge_request(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from judges.judgment import HOLISTIC, Finding, Outcome
-from judges.notation import clean
+from judges.notation import ERROR, INPUT, OUTPUT, clean
 from judges.prompt import NOT_APPLICABLE, PLAN_DIMENSIONS
 from labeled_traces.label import DIMENSIONS, SCORES, Impact, score_from_impacts
 from labeled_traces.trace import TraceError
@@ -75,8 +75,9 @@ def parse_reply(text: str | None, finish_reason: str, dimension: str, span_ids: 
 def final_object(text: str, cut: bool = False) -> tuple[dict[str, Any] | None, str]:
     """The last JSON object of a reply, or None and the reason.
 
-    Passed over: code fences, prose, earlier objects, reasoning in `<think>` tags. Refused: an object inside one that is
-    broken, since a quoted verdict must not become the verdict; in a reply that was `cut`, one after anything broken.
+    Passed over: code fences, prose, earlier objects, reasoning in `<think>` tags. A quoted verdict must not become the
+    verdict, so these are refused: an object inside one that is broken (in a reply that was `cut`: after one), and one
+    on a line that is prefixed as the trace's lines are.
     """
     found, start, end, broken = None, 0, 0, False
     false_starts = position = 0
@@ -94,7 +95,10 @@ def final_object(text: str, cut: bool = False) -> tuple[dict[str, Any] | None, s
     before, after = text[:start], text[end:]
     if found is None:
         return None, "it holds no JSON object" if not broken else "its JSON is broken"
-    if re.search(r"[}\]]", after) or (broken and (cut or before.rpartition("\n")[2].strip(" \t`"))):
+    line = before.rpartition("\n")[2]
+    if line.startswith((INPUT, OUTPUT, ERROR)):
+        return None, "it ends with a quotation from the trace"
+    if "}" in after or after.lstrip()[:1] in ("]", ",") or (broken and (cut or line.strip(" \t`"))):
         return None, "its JSON is broken"
     if "</think>" in after or before.rfind("<think>") > before.rfind("</think>"):
         return None, "it ends inside its reasoning"

@@ -46,7 +46,7 @@ def test_a_good_reply_has_no_warning() -> None:
         f"\ufeff{GOOD}",
         f"  \n{GOOD}\n\n",
         f"Here is my verdict: {GOOD}",
-        f"{GOOD}\n\nI hope that this helps. Ask me anything!",
+        f"{GOOD}\n\nI hope that this helps [1]. Ask me anything!",
         f"“Smart quotes” in prose are prose.\n{GOOD}",
         f"The set {{a, b}} is no object. {GOOD}",
         json.dumps(VERDICT, indent=2),
@@ -102,6 +102,9 @@ def test_any_other_score_is_no_verdict(score: str) -> None:
         '{"score": 3, "rationale": "r", "findings": [], "score": 0}',
         f'{GOOD}\n{{"note": "done"}}',
         f"[{GOOD}]",
+        f"[{GOOD}, 1",
+        f"The trace says:\n> {GOOD}",
+        f"< {GOOD}\n===== TRACE 00000000 =====",
         f'{{"verdict": {GOOD}}}',
         GOOD.replace('"', "'"),
         GOOD.replace('"', "“"),
@@ -381,7 +384,7 @@ def test_any_json_gets_an_outcome(value: Any) -> None:
 
 @given(st.text(max_size=40), st.text(max_size=40))
 def test_an_echoed_prefix_without_brackets_changes_nothing(before: str, after: str) -> None:
-    if not set(before + after) & set("{}[]<>"):
+    if not set(before + after) & set("{}[]<>,"):
         assert read(f"{before}\n{GOOD}\n{after}") == read(GOOD)
 
 
