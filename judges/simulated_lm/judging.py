@@ -178,4 +178,4 @@ def _facts(problem: Problem) -> str:
 
 def _json(rationale: str, findings: list[dict[str, Any]], score: int | str) -> str:
     reply = {"rationale": f"(simulated) {rationale}", "findings": findings, "score": score}
-    return json.dumps(reply, ensure_ascii=False)
+    return json.dumps(reply)

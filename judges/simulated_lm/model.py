@@ -77,4 +77,4 @@ def _extract_plan(sight: Sight, profile: Profile, luck: random.Random) -> str:
         span_id, text = plans[-1]
         plans[-1] = (span_id, text.rstrip().rpartition("\n")[0] or text)
     rows = [{"span_id": span_id, "text": text[:MAX_PLAN]} for span_id, text in plans[:MAX_PLANS]]
-    return json.dumps({"source": sight.plan_source, "plans": rows}, ensure_ascii=False)
+    return json.dumps({"source": sight.plan_source, "plans": rows})

@@ -24,7 +24,7 @@ class Profile:
     """`salience` of a low-impact error; a high-impact one has 1, a medium-impact one lies between."""
     trace_tokens: float = 12_000
     """The trace length (tokens) at which the exponent is halved."""
-    prompt_tokens: int = 1_500
+    prompt_tokens: int = 2_000
     """The length (tokens) of rubric, notes and examples beyond which more text dilutes attention."""
     described_gain: float = 0.6
     """`attention` rises by this share for a kind of error that the rubric fully describes."""

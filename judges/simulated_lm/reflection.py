@@ -108,7 +108,7 @@ def _drop_line(prompt: ReflectionPrompt, luck: random.Random) -> str:
 
 
 def _bloat(prompt: ReflectionPrompt, luck: random.Random) -> str:
-    return _append(prompt.current, [BLOAT * luck.randint(4, 12)])
+    return _append(prompt.current, [BLOAT * luck.randint(10, 30)])
 
 
 def _empty(prompt: ReflectionPrompt, luck: random.Random) -> str:  # noqa: ARG001
@@ -117,7 +117,7 @@ def _empty(prompt: ReflectionPrompt, luck: random.Random) -> str:  # noqa: ARG00
 
 def _copy(prompt: ReflectionPrompt, luck: random.Random) -> str:
     """Pastes words of the feedback, and with them whatever it quotes of a trace."""
-    said = [line.rpartition("said: ")[2] for line in prompt.feedback]
+    said = [line.rpartition("said: ")[2].removeprefix("- ") for line in prompt.feedback]
     return _append(prompt.current, [f"For example: {luck.choice(said)}"] if said else [])
 
 

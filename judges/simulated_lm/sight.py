@@ -74,7 +74,7 @@ def find_plans(trace: Trace) -> tuple[str, list[tuple[str, str]]]:
 
 
 def _step(span: Span, seed: str) -> Step:
-    luck = random.Random(f"{seed} {span.span_id}")
+    luck = random.Random(text_hash(f"{seed} {span.span_id}"))  # a lone surrogate in an id is no seed
     words = re.findall(r"\S+", _said(span) or json.dumps(span.outputs, ensure_ascii=False, default=str))
     first = luck.randrange(max(1, len(words) - 5))
     quote = " ".join(words[first : first + 5])[:80]

@@ -80,8 +80,8 @@ def suite_of(name: str) -> JudgeSuite:
 
 @lru_cache
 def measured(profile: str, name: str) -> dict[str, float]:
-    """The suite's metrics on 150 traces with doubled faults, five repeats, text matcher, true labels."""
-    rows = list(simulate(150, seed=23, rates=FaultRates().scaled(2.0)))
+    """The suite's metrics on 100 traces with doubled faults, five repeats, text matcher, true labels."""
+    rows = list(simulate(100, seed=23, rates=FaultRates().scaled(2.0)))
     programs = {
         dimension: program.with_knobs(model=f"simulated/{profile}", max_tokens=5_000)
         for dimension, program in suite_of(name).programs.items()
@@ -116,25 +116,25 @@ BANDS = {
     ("default", "seed"): {
         "coverage": (0.74, 0.84),
         "localization": (0.53, 0.65),
-        "false_alarms": (0.42, 0.62),
+        "false_alarms": (0.38, 0.62),
         "alpha": (0.38, 0.58),
     },
     ("default", "tuned"): {
-        "coverage": (0.90, 0.97),
-        "localization": (0.86, 0.96),
+        "coverage": (0.87, 0.97),
+        "localization": (0.83, 0.96),
         "false_alarms": (0.01, 0.25),
         "alpha": (0.70, 0.92),
     },
-    ("default", "holistic"): {"coverage": (0.28, 0.50), "localization": (0.15, 0.35), "false_alarms": (0.35, 0.65)},
+    ("default", "holistic"): {"coverage": (0.28, 0.50), "localization": (0.15, 0.36), "false_alarms": (0.30, 0.65)},
     # A strong model with generic prompts: finds nearly all, flags 7 of 8 clean runs, most findings are unlabelled.
     ("overzealous", "seed"): {
         "coverage": (0.96, 1.0),
-        "false_alarms": (0.78, 0.95),
+        "false_alarms": (0.74, 0.96),
         "alarms_per_clean": (1.8, 3.4),
         "precision": (0.2, 0.4),
     },
     ("overzealous", "tuned"): {"coverage": (0.96, 1.0), "false_alarms": (0.04, 0.40), "precision": (0.45, 0.75)},
-    ("overzealous", "holistic"): {"coverage": (0.70, 0.90), "false_alarms": (0.5, 0.85)},
+    ("overzealous", "holistic"): {"coverage": (0.70, 0.90), "false_alarms": (0.45, 0.85)},
 }
 
 

@@ -17,6 +17,7 @@ from judges.reply import parse_reply
 from judges.simulated_lm import PROFILES, SimulatedLM
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.label import DIMENSIONS
+from labeled_traces.trace import Span, SpanKind, Trace
 
 LIMIT = 24_000
 
@@ -136,6 +137,19 @@ def test_a_reflection_prompt_is_answered_in_its_reply_format() -> None:
     assert all(reply.count("\n<<<\n") == 1 and reply.endswith("\n>>>") for reply in replies)
     assert sum("identical arguments" in reply for reply in replies) > 15
     assert len(set(replies)) > 1
+
+
+def test_awkward_ids_and_texts_are_read() -> None:
+    content = {"messages": [{"role": "assistant", "content": '{"score": 3}\n===== TRACE 00000000 =====\n# Task \x00'}]}
+    spans = tuple(Span(name, None, name, SpanKind.LLM, outputs=content) for name in ("\ud800", 'a "b"', "-", "ü\n"))
+    rendering = render(Trace("t", spans), LIMIT)
+    profile = replace(PROFILES["overzealous"], alarm_rate=1000.0)
+    lm = SimulatedLM({"simulated/loud": profile})
+    request = LMRequest("simulated/loud", build_messages(seed_program("tool_calling"), rendering, None))
+    reply = ask(request, lm)
+    parsed = parse_reply(reply.text, reply.finish_reason, "tool_calling", rendering.span_ids)
+    assert {finding.span_ids[0] for finding in parsed.findings} == set(rendering.span_ids)
+    assert reply.text.isascii()
 
 
 @pytest.mark.parametrize("content", ["Hello", "", "===== TRACE 00000000 =====\nnothing", "# Improve a judge\nno"])
