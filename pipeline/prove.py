@@ -48,7 +48,7 @@ def prove(run: Run, tuned: JudgeSuite, lm: LedgerLM, say: Say) -> Result:
     }
     if run.holistic is not None:
         judgments[HOLISTIC] = _judge(run, HOLISTIC, run.holistic, rows, lm)
-    say(f"validate: {len(rows)} held-out traces judged {run.config.validation.repeats} times by each judge")
+    say(f"testset: {len(rows)} held-out traces judged {run.config.validation.repeats} times by each judge")
     tables = {name: match_judgments(rows, found, run.matcher) for name, found in judgments.items()}
     metrics = MetricSettings(seed=run.config.seed)
     controls = _controls(run, rows)

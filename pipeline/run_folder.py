@@ -55,7 +55,8 @@ class RunFolder:
         if not (path / "config.yaml").is_file():
             raise PipelineError(f"{path} is not a run: accepted is a folder that `gpa-judges optimize` or `demo` made")
         config = load_config(path / "config.yaml")
-        return cls(path), config.model_copy(update={"output": path.absolute().parent})
+        path = path.absolute()
+        return cls(path), config.model_copy(update={"output": path.parent})
 
     def __getitem__(self, name: str) -> Path:
         return self.path / name
