@@ -18,7 +18,7 @@ class Profile:
 
     skill: float = 2.6
     """How well it reads with nothing to help it."""
-    holistic_focus: float = 0.32
+    holistic_focus: float = 0.36
     """`focus` of one prompt for all dimensions; one dimension has focus 1."""
     low_salience: float = 0.7
     """`salience` of a low-impact error; a high-impact one has 1, a medium-impact one lies between."""
@@ -51,7 +51,7 @@ class Profile:
     """What is left of a theme of false alarms when the rubric says that it is no error."""
     notes_calm: float = 0.6
     """What is left of all false alarms when notes say how the agent works; clean examples do the same."""
-    no_exclusions: float = 6.0
+    no_exclusions: float = 7.0
     """False alarms rise by this factor where the prompt has no `Do not judge` list."""
     alarm_severity: tuple[float, float, float] = (0.55, 0.3, 0.15)
     """Probabilities of low, medium and high severity of a false alarm."""
