@@ -154,7 +154,8 @@ def test_one_judge_per_dimension_beats_the_holistic_one() -> None:
         seed, holistic = measured(profile, "seed"), measured(profile, "holistic")
         assert seed["coverage"] > holistic["coverage"] + 0.1
         assert seed["localization"] > holistic["localization"] + 0.1
-        assert seed["alpha"] > holistic["alpha"]
+        if profile != "overzealous":  # its false alarms make both inconsistent
+            assert seed["alpha"] > holistic["alpha"] + 0.1
 
 
 def test_good_texts_raise_localization_and_calm_false_alarms_of_every_profile() -> None:
