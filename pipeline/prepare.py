@@ -12,6 +12,7 @@ from judges.judgment import HOLISTIC
 from judges.ledger import LedgerLM
 from judges.program import JudgeSuite, seed_suite
 from labeled_traces.dataset import Dataset
+from labeled_traces.label import DIMENSIONS
 from labeled_traces.simulated import FaultRates, rate, shuffle_labels, simulate
 from labeled_traces.split import SplitManifest, make_split
 from pipeline.config import ExperimentConfig, PipelineError, SimulatedData
@@ -22,6 +23,8 @@ from pipeline.settings import build_optimizer
 from pipeline.validate import Gates
 
 DATA = "data.jsonl"
+SEED = "seed"
+"""The judges that tuning starts from: the champion."""
 Say = Callable[[str], None]
 """Takes one line for people."""
 
@@ -80,18 +83,24 @@ def prepare(config: ExperimentConfig, say: Say) -> Run:
         LeakageError: the split's parts have something in common.
     """
     settings = _settings(config)
-    judges = load_judges(config)
+    suite, holistic = load_judges(config)
     dataset = load_data(config)
-    folder = RunFolder.of(config, dataset.hash)
+    hashes = {"data": dataset.hash, "judges": suite.hash, HOLISTIC: holistic.hash if holistic else None}
+    folder = RunFolder.of(config, hashes)
     if config.data.simulated is not None and not folder[DATA].is_file():
         dataset.save(folder[DATA])
-    return _run(config, folder, dataset, judges, settings, say)
+    suite.save(folder.programs(SEED))
+    if holistic is not None:
+        holistic.save(folder.programs(HOLISTIC))
+    return _run(config, folder, dataset, (suite, holistic), settings, say)
 
 
 def reopen(folder: RunFolder, config: ExperimentConfig, say: Say) -> Run:
-    """A run that was prepared before, from its folder. Raises as `prepare`."""
+    """A run that was prepared before, with the judges of its folder. Raises as `prepare`."""
     path = folder[DATA] if config.data.path is None else config.data.path
-    return _run(config, folder, Dataset.load(path), load_judges(config), _settings(config), say)
+    suite = JudgeSuite.load(folder.programs(SEED))
+    holistic = JudgeSuite.load(folder.programs(HOLISTIC)) if config.judges.holistic else None
+    return _run(config, folder, Dataset.load(path), (suite, holistic), _settings(config), say)
 
 
 def load_data(config: ExperimentConfig) -> Dataset:
@@ -113,14 +122,15 @@ def simulated_data(settings: SimulatedData) -> Dataset:
 def load_judges(config: ExperimentConfig) -> tuple[JudgeSuite, JudgeSuite | None]:
     """The suite to be tuned, and the holistic judge where it is wanted."""
     judges = config.judges
+    names = tuple(name for name in DIMENSIONS if name in judges.dimensions)
     if judges.programs is None:
-        suite = seed_suite(dimensions=judges.dimensions)
+        suite = seed_suite(dimensions=names)
     else:
         found = JudgeSuite.load(judges.programs)
-        missing = [name for name in judges.dimensions if name not in found.programs]
+        missing = [name for name in names if name not in found.programs]
         if missing:
             raise PipelineError(f"{judges.programs} holds no judge of {', '.join(missing)} (judges.dimensions)")
-        suite = replace(found, programs={name: found.programs[name] for name in judges.dimensions})
+        suite = replace(found, programs={name: found.programs[name] for name in names})
     holistic = seed_suite(dimensions=(HOLISTIC,)) if judges.holistic else None
     return with_knobs(suite, judges.knobs), holistic and with_knobs(holistic, judges.knobs)
 
@@ -145,10 +155,6 @@ def _run(
 ) -> Run:
     manifest = _split(config, folder, dataset)
     development = dataset.subset([*manifest.trainset, *manifest.valset])
-    suite, holistic = judges
-    suite.save(folder.programs("seed"))
-    if holistic is not None:
-        holistic.save(folder.programs(HOLISTIC))
     parts = ", ".join(f"{len(ids)} {name}" for name, ids in manifest.parts.items())
     say(f"data: {len(dataset)} labelled traces ({parts})")
     return Run(
@@ -156,8 +162,8 @@ def _run(
         folder=folder,
         dataset=dataset,
         manifest=manifest,
-        suite=suite,
-        holistic=holistic,
+        suite=judges[0],
+        holistic=judges[1],
         matcher=build_matcher(config.matcher.kind, list(development), config.matcher.threshold),
         optimizer=settings[0],
         gates=settings[1],

@@ -19,12 +19,11 @@ from pipeline.metrics.bootstrap import MetricSettings
 from pipeline.metrics.froc import curve
 from pipeline.metrics.suite import dimension_metrics, suite_metrics
 from pipeline.metrics.table import MatchTable, match_judgments
-from pipeline.prepare import Run, Say
+from pipeline.prepare import SEED, Run, Say
 from pipeline.results import Result, Side
 from pipeline.tune import TUNED
 from pipeline.validate import Validation, validate
 
-SEED = "seed"
 _USABLE = (Outcome.SCORED, Outcome.NOT_APPLICABLE)
 TEST_USES = "test_uses.jsonl"
 _TEST_USE = "test_use.json"

@@ -10,6 +10,8 @@ from typing import Any
 from judges.budget import Usage
 from pipeline.metrics.estimate import Estimate
 
+SIDES = {"seed": "generic judges", "tuned": "tuned judges", "holistic": "holistic judge"}
+"""The judges of a result, and what people call them."""
 HEADLINE = ("coverage", "localization", "precision", "false_alarms", "alpha", "agreement")
 """The metrics that every table starts with."""
 

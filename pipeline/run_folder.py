@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,15 +32,15 @@ class RunFolder:
     path: Path
 
     @classmethod
-    def of(cls, config: ExperimentConfig, data_hash: str) -> RunFolder:
-        """The folder of an experiment on this data: the same of both gives the same folder, so a run is resumed.
+    def of(cls, config: ExperimentConfig, hashes: Mapping[str, str | None]) -> RunFolder:
+        """The folder of an experiment on this data with these judges: the same again is the same folder, so resumed.
 
         What changes no result (budget, prices, tracking, concurrency) does not count.
         """
         content = config.model_dump(mode="json", exclude={"output", "budget", "prices", "tracking"})
         for key in ("concurrency", "timeout"):
             del content["judges"][key]
-        digest = text_hash(json.dumps([content, data_hash], sort_keys=True))[:8]
+        digest = text_hash(json.dumps([content, hashes], sort_keys=True))[:8]
         folder = cls(config.output / f"{config.name}-{digest}")
         folder.path.mkdir(parents=True, exist_ok=True)
         folder.write_yaml("config.yaml", config.model_dump(mode="json"))

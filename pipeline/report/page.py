@@ -9,8 +9,8 @@ from pathlib import Path
 from labeled_traces.files import write_lines
 from pipeline.metrics.suite import HIGHER_IS_BETTER
 from pipeline.report import plots
-from pipeline.report.table import MARK, SIDES, metrics_shown, money, with_interval
-from pipeline.results import Result
+from pipeline.report.table import MARK, metrics_shown, money, with_interval
+from pipeline.results import SIDES, Result
 
 _CSS = """
 body{font:15px/1.5 system-ui,sans-serif;color:#1c1f24;max-width:62rem;margin:2rem auto;padding:0 1rem}

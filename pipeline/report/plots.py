@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pipeline.metrics.estimate import Estimate
-from pipeline.results import HEADLINE, Result
+from pipeline.results import HEADLINE, SIDES, Result
 
 _COLOURS = {"seed": "#8a8f98", "tuned": "#0b6e4f", "holistic": "#c26d1a"}
 _CONTROL = "#b9bdc4"
@@ -24,7 +24,7 @@ def intervals(result: Result, metrics: Sequence[str] = HEADLINE) -> str:
                 height = row + 0.22 * (place - (len(shown) - 1) / 2)
                 _interval(axes, result.sides[side].metrics.get(metric), height, _COLOURS[side])
         for side in shown:
-            axes.plot([], [], "o-", color=_COLOURS[side], label=side)
+            axes.plot([], [], "o-", color=_COLOURS[side], label=SIDES[side])
         axes.set_yticks(range(len(metrics)), [_words(name) for name in metrics])
         axes.set_ylim(len(metrics) - 0.5, -0.5)
         axes.set_xlabel("value on the testset, with 95 % intervals")
@@ -42,7 +42,13 @@ def curves(result: Result) -> str:
                 alarms, covered = zip(*side.curve, strict=True)
                 control = name in result.controls
                 style = {"linestyle": ":", "color": _CONTROL} if control else {"color": _COLOURS.get(name, "black")}
-                axes.plot(alarms, covered, marker="." if len(alarms) < 30 else None, label=_words(name), **style)
+                axes.plot(
+                    alarms,
+                    covered,
+                    marker="." if len(alarms) < 30 else None,
+                    label=SIDES.get(name, _words(name)),
+                    **style,
+                )
         axes.axvline(1, color="#dddddd", linewidth=1, zorder=0)
         axes.set_xlim(0, 2)
         axes.set_ylim(0, 1.02)

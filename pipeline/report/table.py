@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pipeline.metrics.estimate import Estimate
-from pipeline.results import HEADLINE, Result
+from pipeline.results import HEADLINE, SIDES, Result
 
-SIDES = {"seed": "generic judges", "tuned": "tuned judges", "holistic": "holistic judge"}
 MEASURED = (*HEADLINE, "f1", "froc_area", "raw_agreement", "scored_share")
 """What is shown of one suite alone."""
 WIDTH = 100
