@@ -94,10 +94,14 @@ def search_rule(
     rules = list(settings.rules)
     before = replay.counts(judgments).metrics
     best, best_metrics = rules[0], before
+    too_strict: list[DecisionRule] = []
     for rule in rules[1:]:
+        if any(_reports_no_more(rule, other) for other in too_strict):
+            continue
         metrics = replay.counts(rule.apply(judgments)).metrics
-        kept = all(metrics[name] >= settings.keep * before[name] for name in ("coverage", "localization"))
-        if kept and metrics["f1"] > best_metrics["f1"] + 1e-12:
+        if any(metrics[name] < settings.keep * before[name] for name in ("coverage", "localization")):
+            too_strict.append(rule)
+        elif metrics["f1"] > best_metrics["f1"] + 1e-12:
             best, best_metrics = rule, metrics
     if best == rules[0]:
         reason = "no rule of the grid has a larger F1 and keeps the errors: all findings are reported"
@@ -109,6 +113,17 @@ def search_rule(
         return RuleResult(rules[0], False, reason, len(rules), gain, before, best_metrics)
     reason = f"{found} ({gain.value:+.3f}, {gain.low:+.3f} to {gain.high:+.3f})"
     return RuleResult(best, True, reason, len(rules), gain, before, best_metrics)
+
+
+def _reports_no_more(rule: DecisionRule, other: DecisionRule) -> bool:
+    """Whether all that `rule` reports is reported by `other` too, so that it finds no more errors. A limit per trace is
+    comparable with no limit alone: where a stricter rule drops a finding, the limit lets another one in."""
+    return (
+        (other.max_per_trace is None or rule == other)
+        and rule.min_severity >= other.min_severity
+        and rule.min_confidence >= other.min_confidence
+        and rule.min_judges >= other.min_judges
+    )
 
 
 class _Replay:

@@ -223,7 +223,7 @@ def _more(difference: Estimate, boundary: float, n: int) -> int | None:
     half = (difference.high - difference.low) / 2
     if gap == 0 or half / gap > math.sqrt(MOST_TIMES):
         return None
-    return max(1, math.ceil(n * (half / gap) ** 2) - n)
+    return max(1, math.ceil(round(n * (half / gap) ** 2, 6)) - n)
 
 
 def _labels_needed(decisive: list[_Check], verdict: Verdict) -> int | None:

@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from judges.judgment import Finding, Judgment, Outcome
+from labeled_traces.dataset import LabeledTrace
+from labeled_traces.label import ErrorLabel, Impact, score_from_impacts
+from labeled_traces.trace import Span, SpanKind, Trace
+from pipeline.config import PipelineError
+from pipeline.controls import ControlInput, control_tables
+from pipeline.matching import SpanMatcher
+from pipeline.metrics.bootstrap import MetricSettings
+from pipeline.metrics.estimate import Estimate
+from pipeline.metrics.table import MatchTable, match_judgments
+from pipeline.validate import Gates, Validation, Verdict, validate
+
+D = "tool_calling"
+FAST = MetricSettings(resamples=300)
+
+
+def make_rows(n: int) -> list[LabeledTrace]:
+    """Every other trace has one error, at its second span."""
+    rows = []
+    for i in range(n):
+        spans = tuple(Span(f"t{i}-{s}", None, f"step {s}", SpanKind.TOOL, outputs=f"{i} {s}") for s in range(5))
+        error = ErrorLabel(f"t{i}-1", (D,), "wrong_argument", Impact.HIGH)
+        rows.append(LabeledTrace(Trace(f"t{i}", spans), (error,) if i % 2 else ()))
+    return rows
+
+
+def judge(
+    rows: Sequence[LabeledTrace], seed: int, hit: float, alarm: float, repeats: int = 3, failed: float = 0.0
+) -> MatchTable:
+    """A judge that finds an error with probability `hit`, and reports span 3 with probability `alarm`."""
+    draw = np.random.default_rng(seed)
+    judgments = []
+    for row in rows:
+        for repeat in range(repeats):
+            spans = [error.span_id for error in row.errors if draw.random() < hit]
+            spans += [f"{row.trace_id}-3"] if draw.random() < alarm else []
+            findings = tuple(Finding(D, (str(span),), "off", severity=Impact.HIGH) for span in spans)
+            score = score_from_impacts(finding.severity for finding in findings)
+            broken = draw.random() < failed
+            outcome = Outcome.TIMEOUT if broken else Outcome.SCORED
+            found = (None, ()) if broken else (score, findings)
+            judgments.append(Judgment(row.trace_id, D, "p", repeat, outcome, *found))
+    return match_judgments(rows, judgments, SpanMatcher())
+
+
+def controls_of(rows: Sequence[LabeledTrace]) -> dict[str, MatchTable]:
+    return control_tables(ControlInput(rows, rows, repeats=1, dimensions=(D,)), SpanMatcher())
+
+
+def verdict(
+    champion: tuple[float, float],
+    challenger: tuple[float, float],
+    n: int = 80,
+    gates: Gates | None = None,
+    seed: int = 0,
+) -> Validation:
+    rows = make_rows(n)
+    return validate(
+        judge(rows, 2 * seed, *champion), judge(rows, 2 * seed + 1, *challenger), controls_of(rows), gates, FAST
+    )
+
+
+def test_a_clear_gain_passes() -> None:
+    result = verdict((0.5, 0.5), (0.95, 0.05))
+    assert result.verdict is Verdict.PASS
+    assert result.labels_needed is None
+    assert result.reasons[0].startswith("f1 against the champion: +0.")
+    assert result.reasons[0].endswith("which is a gain")
+    assert any("guard coverage" in reason and "within its margin" in reason for reason in result.reasons)
+    assert any("control 'flag_all'" in reason for reason in result.reasons)
+    assert result.to_json()["verdict"] == "PASS"
+    assert result.to_json()["differences"]["f1"]["value"] > 0
+
+
+def test_a_clear_loss_fails() -> None:
+    result = verdict((0.95, 0.05), (0.5, 0.5))
+    assert result.verdict is Verdict.FAIL
+    assert any("f1 against the champion: -0." in reason and "a loss" in reason for reason in result.reasons)
+
+
+def test_a_gain_that_is_bought_with_coverage_fails() -> None:
+    """The F1 rises since no false alarm is left, but a third of the errors is no longer found."""
+    result = verdict((0.9, 0.9), (0.6, 0.0))
+    assert result.differences["f1"].low is not None
+    assert result.differences["f1"].low > 0
+    assert result.verdict is Verdict.FAIL
+    assert any("guard coverage" in reason and "worse than its margin of 0.05" in reason for reason in result.reasons)
+
+
+def test_a_guard_that_can_be_dropped() -> None:
+    gates = Gates.parse({"margins": {"coverage": None, "localization": None, "agreement": None, "alpha": None}})
+    assert verdict((0.9, 0.9), (0.6, 0.0), gates=gates).verdict is Verdict.PASS
+
+
+def test_too_little_data_is_inconclusive_and_says_how_much_is_missing() -> None:
+    result = verdict((0.7, 0.2), (0.85, 0.1), n=16)
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert any("neither a gain nor a loss is shown" in reason or "may be worse" in reason for reason in result.reasons)
+
+
+def test_the_number_of_traces_that_would_decide() -> None:
+    """One open condition: value .1, half-width .2, so (.2 / .1) ** 2 = 4 times the traces: 3 n more."""
+    from pipeline.validate import _better, _more, _not_worse
+
+    assert _more(Estimate(0.1, -0.1, 0.3, 40), 0.0, 40) == 120
+    assert _better("f1", "f1", Estimate(0.1, -0.1, 0.3, 40), 40).more == 120
+    # The guard's boundary is -.05: a gap of .1 and a half-width of .15 need 2.25 times the traces.
+    guard = _not_worse("coverage", 0.05, Estimate(0.05, -0.1, 0.2, 40), 40, None)  # type: ignore[arg-type]
+    assert (guard.state, guard.more) == (Verdict.INCONCLUSIVE, 50)
+    # False alarms are better when they fall: their boundary is +.05.
+    alarms = _not_worse("false_alarms", 0.05, Estimate(-0.05, -0.2, 0.1, 40), 40, None)  # type: ignore[arg-type]
+    assert (alarms.state, alarms.more) == (Verdict.INCONCLUSIVE, 50)
+    assert _more(Estimate(0.0, -0.1, 0.1, 40), 0.0, 40) is None
+    assert _more(Estimate(0.001, -0.1, 0.1, 40), 0.0, 40) is None
+
+
+def test_no_difference_passes_at_most_one_time_in_twenty() -> None:
+    """Controls are left out: they can only make a PASS rarer."""
+    rows = make_rows(60)
+    verdicts = []
+    for seed in range(60):
+        champion, challenger = (judge(rows, 2 * seed + side, 0.75, 0.2) for side in (0, 1))
+        verdicts.append(validate(champion, challenger, {}, None, FAST).verdict)
+    assert verdicts.count(Verdict.PASS) <= 3
+    assert verdicts.count(Verdict.FAIL) <= 6
+
+
+def test_the_same_programs_are_no_change() -> None:
+    rows = make_rows(20)
+    table = judge(rows, 0, 0.9, 0.1)
+    result = validate(table, judge(rows, 1, 0.9, 0.1), {}, identical=True)
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert result.reasons == ("no change to validate: the challenger's programs are the champion's",)
+    assert result.labels_needed is None
+
+
+def test_a_challenger_must_beat_every_control() -> None:
+    rows = make_rows(60)
+    champion, challenger = judge(rows, 0, 0.1, 0.9), judge(rows, 1, 0.5, 0.1)
+    assert validate(champion, challenger, {}, None, FAST).verdict is Verdict.PASS
+    better = {"oracle": judge(rows, 2, 1.0, 0.0)}
+    result = validate(champion, challenger, better, None, FAST)
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert len(result.reasons) == 1
+    assert "control 'oracle'" in result.reasons[0]
+    assert "a trivial judge does better" in result.reasons[0]
+
+
+@pytest.mark.parametrize("side", ["champion", "challenger"])
+def test_too_many_unusable_judgments_are_inconclusive(side: str) -> None:
+    rows = make_rows(80)
+    failed: Mapping[str, float] = {"champion": 0.0, "challenger": 0.0, side: 0.2}
+    champion = judge(rows, 0, 0.4, 0.5, failed=failed["champion"])
+    challenger = judge(rows, 1, 0.95, 0.05, failed=failed["challenger"])
+    result = validate(champion, challenger, controls_of(rows), None, FAST)
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert any(f"of the {side}'s 240 judgments can be used, at least 95% are needed" in text for text in result.reasons)
+    lenient = Gates(scored_share=0.5)
+    assert validate(champion, challenger, controls_of(rows), lenient, FAST).verdict is Verdict.PASS
+
+
+def test_an_undefined_guard_does_not_pass_in_silence() -> None:
+    """One reading of each trace: consistency over repeats cannot be known."""
+    rows = make_rows(80)
+    result = validate(
+        judge(rows, 0, 0.4, 0.5, repeats=1), judge(rows, 1, 0.95, 0.05, repeats=1), controls_of(rows), None, FAST
+    )
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert len(result.reasons) == 1
+    assert result.reasons[0].startswith("guard alpha cannot be compared: ")
+    assert result.labels_needed is None
+
+
+def test_a_guard_without_variation_on_either_side_passes() -> None:
+    """Both report an error on every trace, every time: nothing varies, all repeats agree."""
+    rows = [row for row in make_rows(80) if row.errors]
+    clean = [row for row in make_rows(81)[::2]]
+    both = [*rows, *clean]
+    champion = everywhere(both, lambda row: [f"{row.trace_id}-3", f"{row.trace_id}-1"])
+    challenger = everywhere(both, lambda row: [f"{row.trace_id}-1"])
+    result = validate(champion, challenger, {}, Gates(margins={"alpha": 0.1}), FAST)
+    assert result.verdict is Verdict.PASS
+    assert "guard alpha: no variation on either side, all repeats agree" in result.reasons
+
+
+def everywhere(rows: Sequence[LabeledTrace], spans: Callable[[LabeledTrace], list[str]]) -> MatchTable:
+    judgments = [
+        Judgment(row.trace_id, D, "p", repeat, Outcome.SCORED, 0, tuple(Finding(D, (s,), "off") for s in spans(row)))
+        for row in rows
+        for repeat in range(3)
+    ]
+    return match_judgments(rows, judgments, SpanMatcher())
+
+
+def test_another_primary_metric() -> None:
+    result = verdict((0.9, 0.6), (0.9, 0.1), gates=Gates(primary="false_alarms", margins={"coverage": 0.2}))
+    assert result.differences["false_alarms"].high is not None
+    assert result.differences["false_alarms"].high < 0
+    # The silent control has no false alarm at all, so this metric alone cannot carry a verdict.
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert [reason.partition(":")[0] for reason in result.reasons] == ["false_alarms against the control 'silent'"]
+
+
+def test_tables_of_different_rows_are_refused() -> None:
+    rows = make_rows(10)
+    with pytest.raises(PipelineError, match="differ"):
+        validate(judge(rows, 0, 0.5, 0.5), judge(rows[:8], 0, 0.5, 0.5), {})
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"primary": "f2"}, "f2"),
+        ({"margins": {"recall": 0.1}}, "recall"),
+        ({"margins": {"coverage": -0.1}}, "0 or more"),
+        ({"scored_share": 1.5}, "0 to 1"),
+        ({"margin": {}}, "margin"),
+    ],
+)
+def test_bad_gates_are_refused(options: dict[str, Any], why: str) -> None:
+    with pytest.raises(PipelineError, match=why):
+        Gates.parse(options)
+
+
+def test_gates_from_plain_values_keep_the_other_guards() -> None:
+    gates = Gates.parse({"margins": {"alpha": 0.2, "agreement": None}})
+    assert gates.margins == {"coverage": 0.05, "localization": 0.05, "false_alarms": 0.05, "alpha": 0.2}
+    assert replace(gates, margins=Gates().margins) == Gates()
