@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from judges.notation import prefixed
 
 BYTES_PER_TOKEN = 4
+LEAST_SHOWN = 200
+"""Bytes of each content that a block shows at least, where others are left out for it."""
+
 _BREAK = b"\n\x00\x00\x00"  # a line break costs a prefix (2 bytes) and may cost a backslash; NUL is in no clean text
 
 
@@ -32,6 +36,11 @@ class Content:
     def weighed(self) -> bytes:
         """As many bytes as the written text takes at most, line prefixes included."""
         return self.text.encode().replace(b"\n", _BREAK)
+
+    @cached_property
+    def weight(self) -> int:
+        """The length of `weighed`."""
+        return _size(self.text) + self.text.count("\n") * (len(_BREAK) - 1)
 
 
 @dataclass(frozen=True)
@@ -62,8 +71,9 @@ class Fitted:
 def fit(blocks: Sequence[Block], token_limit: int) -> Fitted:
     """The blocks as text of at most `token_limit` tokens (UTF-8 bytes / 4).
 
-    Too long: one level is found to which all longer contents are cut, and each keeps its head and its tail. Still too
-    long: blocks are left out from the middle, the first and the last ones stay. Every cut is stated in the text.
+    Too long: one level is found to which all longer contents are cut, and each keeps its head and its tail. If not even
+    the headers fit, blocks are left out from the middle; the first and the last ones stay, with some of their contents.
+    Every cut is stated in the text.
     """
     whole = "".join(block.written for block in blocks)
     limit = token_limit * BYTES_PER_TOKEN
@@ -74,7 +84,7 @@ def fit(blocks: Sequence[Block], token_limit: int) -> Fitted:
     kept = [*range(first), *range(last, len(blocks))]
     note = f"[... {len(left_out)} spans left out ...]\n" if left_out else ""
     fixed = _size(note) + sum(blocks[i].size_without_text for i in kept)
-    weights = [len(content.weighed) for i in kept for content in blocks[i].contents]
+    weights = [content.weight for i in kept for content in blocks[i].contents]
     level = _water_level(weights, limit - fixed)
     parts: list[str] = []
     cut = sum(len(content.text) for block in left_out for content in block.contents)
@@ -92,23 +102,26 @@ def fit(blocks: Sequence[Block], token_limit: int) -> Fitted:
 
 
 def _ends(blocks: Sequence[Block], limit: int) -> tuple[int, int]:
-    """How many blocks can stay at each end, all contents cut to nothing: positions [first, last) are left out."""
-    costs = [
-        block.size_without_text + sum(min(len(content.weighed), _mark_size(content)) for content in block.contents)
-        for block in blocks
-    ]
-    if sum(costs) <= limit:
+    """How many blocks stay at each end: positions [first, last) are left out."""
+    if sum(_cost(block, 0) for block in blocks) <= limit:
         return len(blocks), len(blocks)
     room = limit - _size(f"[... {len(blocks)} spans left out ...]\n")
     first, last = 0, len(blocks)
     while first < last:
         from_front = first <= len(blocks) - last
-        cost = costs[first] if from_front else costs[last - 1]
+        cost = _cost(blocks[first if from_front else last - 1], LEAST_SHOWN)
         if cost > room:
             break
         room -= cost
         first, last = (first + 1, last) if from_front else (first, last - 1)
     return first, last
+
+
+def _cost(block: Block, level: int) -> int:
+    """Most bytes of a block whose contents are cut to a level."""
+    return block.size_without_text + sum(
+        min(content.weight, max(level, _mark_size(content))) for content in block.contents
+    )
 
 
 def _water_level(weights: Sequence[int], room: int) -> int:
@@ -124,10 +137,10 @@ def _water_level(weights: Sequence[int], room: int) -> int:
 
 def _shortened(content: Content, level: int) -> tuple[str, int]:
     """The text within `level` bytes (or its cut mark alone, where that is longer), and how many characters it lost."""
-    weighed = content.weighed
     mark_size = _mark_size(content)
-    if len(weighed) <= max(level, mark_size):
+    if content.weight <= max(level, mark_size):
         return content.text, 0
+    weighed = content.weighed
     room = max(0, level - mark_size)
     tail_size = room // 2
     head = _characters(weighed[: room - tail_size])

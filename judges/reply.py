@@ -58,7 +58,7 @@ def parse_reply(text: str | None, finish_reason: str, dimension: str, span_ids: 
     if score is None:
         said = repr(answer["score"])[:80] if "score" in answer else "missing"
         return ParsedReply(Outcome.UNPARSEABLE, detail=f"the score is {said}: accepted are {_accepted(dimension)}")
-    findings = tuple(_findings(answer.get("findings"), dimension, list(span_ids), warnings))
+    findings = tuple(_findings(answer.get("findings"), dimension, frozenset(span_ids), warnings))
     rationale = _string(answer.get("rationale"), "rationale", warnings)
     if score == NOT_APPLICABLE:
         if findings:
@@ -141,7 +141,7 @@ def _score(value: Any, dimension: str, warnings: list[str]) -> int | str | None:
     return int(value)
 
 
-def _findings(rows: Any, dimension: str, span_ids: list[str], warnings: list[str]) -> Iterator[Finding]:
+def _findings(rows: Any, dimension: str, span_ids: Collection[str], warnings: list[str]) -> Iterator[Finding]:
     if rows is None:
         warnings.append("findings are missing")
         return
@@ -206,7 +206,7 @@ def _confidence(value: Any, where: str, warnings: list[str]) -> int:
     return read
 
 
-def _span_ids(value: Any, known: list[str], where: str, warnings: list[str]) -> tuple[str, ...]:
+def _span_ids(value: Any, known: Collection[str], where: str, warnings: list[str]) -> tuple[str, ...]:
     """The known ids among those cited, each once, in their order."""
     if not isinstance(value, list) or not all(isinstance(cited, str) for cited in value):
         warnings.append(f"{where}: span_ids are no list of strings")
@@ -223,7 +223,7 @@ def _span_ids(value: Any, known: list[str], where: str, warnings: list[str]) -> 
     return tuple(kept)
 
 
-def _known(cited: str, known: list[str]) -> str | None:
+def _known(cited: str, known: Collection[str]) -> str | None:
     """The trace's id that is meant: as cited, without white space, or without the quotes that its header shows."""
     bare = cited.strip().removeprefix("@span ")
     for form in (cited, bare, bare.strip('"')):

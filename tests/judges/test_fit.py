@@ -82,6 +82,14 @@ def test_blocks_go_from_the_middle_when_headers_alone_do_not_fit() -> None:
     assert size(fitted.text) <= 400
 
 
+def test_blocks_that_stay_while_others_go_show_what_is_in_them() -> None:
+    fitted = fit([block(i, "x" * 5000, "y" * 5000) for i in range(1000)], 1000)
+    shown = fitted.text.count("x") / len(fitted.kept)
+    assert 150 <= shown <= 300
+    assert 5 < len(fitted.kept) < 20
+    assert fitted.text.startswith("@span s0\n")
+
+
 def test_too_small_a_limit_for_any_block_says_so() -> None:
     fitted = fit([block(0, "x"), block(1, "yy")], 5)
     assert fitted.kept == ()

@@ -228,6 +228,7 @@ def test_findings_beside_not_applicable_are_dropped_aloud() -> None:
         (["S1"], (), "not in the trace"),
         ([" s1 ", '"s2"', '"a b"', '"q\\"x"', "@span s1"], ("s1", "s2", "a b", 'q"x'), None),
         ([""], (), "not in the trace"),
+        (['"s1\\'], (), "not in the trace"),
         ([], (), None),
         (None, (), "no list"),
         ({"id": "s1"}, (), "no list"),
