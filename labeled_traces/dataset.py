@@ -198,6 +198,8 @@ def _by_id(rows: Iterable[tuple[str, LabeledTrace]], warn: Callable[[str], None]
     found: dict[str, tuple[str, LabeledTrace]] = {}
     for place, given in rows:
         trace_id = given.trace_id.strip()
+        if not trace_id:
+            raise TraceError(f"{place}: the trace_id is blank")
         row = given if trace_id == given.trace_id else replace(given, trace=replace(given.trace, trace_id=trace_id))
         if trace_id not in found:
             found[trace_id] = (place, row)
@@ -270,8 +272,8 @@ _OPTIONAL = {"parent_id": str | None, "start": float | int | None, "end": float 
 
 
 def _error(record: JSON, where: str) -> ErrorLabel:
-    span_id = _get(record, "span_id", str, where) if record.get("span_id") is not None else None
     dimensions = _get(record, "dimensions", list, where)
+    span_id = _get(record, "span_id", str, where) if record.get("span_id") is not None else None
     if not all(isinstance(name, str) for name in dimensions):
         raise TraceError(f"{where}, dimensions: accepted is a list of names")
     return ErrorLabel(

@@ -108,7 +108,7 @@ def _reference(record: Mapping[str, JSON]) -> str | None:
     info = record.get("info")
     task = info.get("task") if isinstance(info, dict) else None
     outputs = task.get("outputs") if isinstance(task, dict) else None
-    return "\n".join(str(output) for output in outputs) or None if isinstance(outputs, list) else None
+    return "\n".join(str(output) for output in _list(outputs)) or None
 
 
 def _spans(messages: JSON, where: str, options: ReadOptions) -> list[Span]:
@@ -138,7 +138,7 @@ def _spans(messages: JSON, where: str, options: ReadOptions) -> list[Span]:
 def _assistant(span_id: str, message: Mapping[str, JSON], calls: dict[str, tuple[str, Mapping[str, JSON]]]) -> Span:
     answer: dict[str, JSON] = {"role": "assistant", "content": _content(message)}
     asked = []
-    for call in message.get("tool_calls") or []:
+    for call in _list(message.get("tool_calls")):
         function = call.get("function") if isinstance(call, dict) else None
         if isinstance(function, dict):
             arguments = decoded(function.get("arguments"))
@@ -161,6 +161,10 @@ def _tool(
         options.report.add("tool result without its call", place)
     name = str(message.get("name") or call.get("name") or "tool")
     return Span(span_id, parent, name, SpanKind.TOOL, inputs=call.get("arguments"), outputs=_content(message))
+
+
+def _list(value: JSON) -> list[JSON]:
+    return value if isinstance(value, list) else []
 
 
 def _content(message: Mapping[str, JSON]) -> JSON:
@@ -193,7 +197,7 @@ def _errors(record: Mapping[str, JSON], trace: Trace, where: str, options: ReadO
         errors.append(
             ErrorLabel(
                 span_id=span_id if span_id in trace.by_id else None,
-                dimensions=options.taxonomy.dimensions_of(category, failure.get("failed_agent")),
+                dimensions=options.taxonomy.dimensions_of(category, str(failure.get("failed_agent"))),
                 category=options.taxonomy.find(category) or category,
                 impact=Impact.HIGH if is_root else Impact.MEDIUM,
                 description=mend_value("\n".join(texts), place, options),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace, from_json
 from labeled_traces.readers.records import read_records
+from labeled_traces.readers.repair import mend_value
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.trace import JSON, TraceError
 
@@ -28,4 +29,7 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
         raise TraceError(f"{options.labels[0]}: no labels are read beside this format: its rows hold theirs")
     for path in paths:
         for where, record in read_records(path, options.report):
-            yield where, from_json(record, where)
+            yield where, from_json(mend_value(record, where, options, _ABOVE_VALUES), where)
+
+
+_ABOVE_VALUES = -8  # a row's own levels do not count as nesting of what it holds

@@ -94,6 +94,8 @@ def test_ids_lose_outer_space_and_are_looked_up_so() -> None:
     assert "two " in data
     assert 3 not in data
     assert [r.trace_id for r in data.subset(["two"])] == ["two"]
+    with pytest.raises(TraceError, match="row 2: the trace_id is blank"):
+        Dataset([row("one"), row(" ")])
     with pytest.raises(TraceError, match="1 traces are not in this dataset, the first is 'three'"):
         data.subset(["one", "three"])
 

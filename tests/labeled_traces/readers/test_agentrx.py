@@ -215,7 +215,7 @@ def test_awkward_messages(tmp_path: Path) -> None:
         {"role": "tool", "tool_call_id": "y", "content": None},
         {"role": "tool", "tool_call_id": "zzz", "content": "lost"},
         {"role": "developer", "content": ""},
-        {"role": "assistant"},
+        {"role": "assistant", "tool_calls": 7},
     ]
     data, report = import_runs(tmp_path, [run(traj=traj)], [labels(step_number=3)])
     row = only(data)
@@ -262,7 +262,7 @@ def test_bad_labels_name_file_and_record(tmp_path: Path, found: JSON, message: s
 
 
 def test_an_unknown_category_is_counted(tmp_path: Path) -> None:
-    data, report = import_runs(tmp_path, [run()], [labels(failure_category="Bad vibes", failed_agent=None)])
+    data, report = import_runs(tmp_path, [run()], [labels(failure_category="Bad vibes", failed_agent=[3])])
     assert (only(data).errors[0].category, only(data).errors[0].dimensions) == ("Bad vibes", ())
     assert report.counts == {"category that the taxonomy does not have": 1}
 

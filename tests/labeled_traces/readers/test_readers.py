@@ -133,6 +133,13 @@ def test_our_own_rows_come_back_unchanged(tmp_path: Path) -> None:
         read(tmp_path / "a.jsonl", labels=write(tmp_path / "labels" / "l.json", [LABELS]))
 
 
+def test_rows_that_others_wrote_are_mended(tmp_path: Path) -> None:
+    record = {"trace": {"trace_id": "t", "spans": [{"span_id": "a", "inputs": ["\ud83d", float("nan")]}]}}
+    (row,), report = read(write(tmp_path / "a.json", record))
+    assert row.trace.spans[0].inputs == ["\ufffd", "nan"]
+    assert report.counts == {"NUL or lone surrogate": 1, "number that is not finite": 1}
+
+
 @pytest.mark.parametrize("name", READERS)
 def test_every_reader_gives_unique_ids_and_rows_that_survive_a_round_trip(
     tmp_path: Path, name: str, shared_data: Path
