@@ -55,7 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         code = _exit_code(error)
         if code != UNEXPECTED:
-            return out.fail(type(error).__name__, str(error), code)
+            hint = "; everything so far is kept: raise the budget and start the same command again" if code == 4 else ""
+            return out.fail(type(error).__name__, f"{error}{hint}", code)
         place = _keep_traceback()
         return out.fail(type(error).__name__, f"a fault of this program: {error} (details: {place})", UNEXPECTED)
 

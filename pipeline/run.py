@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from judges.budget import Budget, Price
+from judges.budget import Budget, Price, Usage
 from judges.connect import Models
 from judges.ledger import LedgerLM
 from judges.program import JudgeSuite
@@ -41,12 +41,12 @@ def run_experiment(config: ExperimentConfig, say: Say) -> Result:
         return _prove(run, tuned, lm, tracker, say)
 
 
-def optimize(config: ExperimentConfig, say: Say) -> tuple[Run, JudgeSuite]:
-    """Up to the tuned programs; the testset is not touched. Raises as `run_experiment`."""
+def optimize(config: ExperimentConfig, say: Say) -> tuple[Run, JudgeSuite, Usage]:
+    """Up to the tuned programs, with what was spent; the testset is not touched. Raises as `run_experiment`."""
     run = prepare(config, say)
     with _tracked(run) as tracker, run.open_lm() as lm:
         _announce(run, say)
-        return run, _tune(run, lm, tracker, say)
+        return run, _tune(run, lm, tracker, say), lm.spent()
 
 
 def validate_run(path: Path, say: Say) -> Result:

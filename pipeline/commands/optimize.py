@@ -32,16 +32,27 @@ def run(args: argparse.Namespace, out: Output) -> int:
     from pipeline.run import optimize
     from pipeline.tune import METRICS, TUNED
 
-    run, suite = optimize(load_config(args.experiment), out.say)
+    run, suite, usage = optimize(load_config(args.experiment), out.say)
     metrics = run.folder.read_json(METRICS)
-    rows = [["dimension", "changed", "trials", "judge calls", "why"]]
+    rows = [["dimension", "changed", "gain per trace", "trials", "judge calls", "program"]]
     for name, found in metrics["dimensions"].items():
         changed = "yes" if found["improved"] else "no"
-        rows.append([name, changed, str(found["trials"]), str(found["judge_calls"]), found["reason"]])
+        gain = "-" if found["gain"] is None or not found["improved"] else f"{found['gain']['value']:+.3f}"
+        rows.append([name, changed, gain, str(found["trials"]), str(found["judge_calls"]), found["program"]])
     rule = ", ".join(f"{key} {value}" for key, value in suite.rule.to_json().items())
     programs = run.folder.programs(TUNED)
-    text = f"{columns(rows)}\n\ndecision rule: {rule}\nprograms: {programs}\n\nNext, on the testset:\n"
-    text += f"  gpa-judges validate {run.folder.path}"
-    document = {"run_dir": str(run.folder.path), "programs": str(programs), "suite": suite.hash, **metrics}
-    out.result(text, document)
+    cost = f"{usage.calls:,} calls, {usage.tokens:,} tokens"
+    text = f"{columns(rows)}\n\ndecision rule: {rule}\nprograms: {programs}\nCost: {cost}\n\nNext, on the testset:\n"
+    out.result(
+        f"{text}  gpa-judges validate {run.folder.path}",
+        {
+            "run_dir": str(run.folder.path),
+            "programs": str(programs),
+            "suite": suite.hash,
+            "decision_rule": suite.rule.to_json(),
+            "calls": usage.calls,
+            "tokens": usage.tokens,
+            **metrics,
+        },
+    )
     return 0
