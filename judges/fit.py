@@ -12,6 +12,9 @@ BYTES_PER_TOKEN = 4
 LEAST_SHOWN = 200
 """Bytes of each content that a block shows at least, where others are left out for it."""
 
+MARK_SIZE = 40
+"""Most bytes of a cut mark; shorter contents are never cut."""
+
 _BREAK = b"\n\x00\x00\x00"  # a line break costs a prefix (2 bytes) and may cost a backslash; NUL is in no clean text
 
 
@@ -119,9 +122,7 @@ def _ends(blocks: Sequence[Block], limit: int) -> tuple[int, int]:
 
 def _cost(block: Block, level: int) -> int:
     """Most bytes of a block whose contents are cut to a level."""
-    return block.size_without_text + sum(
-        min(content.weight, max(level, _mark_size(content))) for content in block.contents
-    )
+    return block.size_without_text + sum(min(content.weight, max(level, MARK_SIZE)) for content in block.contents)
 
 
 def _water_level(weights: Sequence[int], room: int) -> int:
@@ -137,11 +138,10 @@ def _water_level(weights: Sequence[int], room: int) -> int:
 
 def _shortened(content: Content, level: int) -> tuple[str, int]:
     """The text within `level` bytes (or its cut mark alone, where that is longer), and how many characters it lost."""
-    mark_size = _mark_size(content)
-    if content.weight <= max(level, mark_size):
+    if content.weight <= max(level, MARK_SIZE):
         return content.text, 0
     weighed = content.weighed
-    room = max(0, level - mark_size)
+    room = max(0, level - MARK_SIZE)
     tail_size = room // 2
     head = _characters(weighed[: room - tail_size])
     tail = _characters(weighed[len(weighed) - tail_size :])
@@ -155,10 +155,6 @@ def _characters(weighed: bytes) -> str:
 
 def _mark(missing: int) -> str:
     return f"[... {missing} characters left out ...]"
-
-
-def _mark_size(content: Content) -> int:
-    return len(_mark(len(content.text)))
 
 
 def _size(text: str) -> int:

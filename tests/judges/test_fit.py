@@ -72,6 +72,12 @@ def test_line_prefixes_count() -> None:
         assert fitted.cut > 0
 
 
+@pytest.mark.parametrize("limit", range(60, 120))
+def test_the_limit_holds_where_marks_are_longer_than_what_they_may_take(limit: int) -> None:
+    blocks = [block(0, *("x" * 10**n for n in range(6))), block(1, *("y" * 99_999 for _ in range(3)))]
+    assert size(fit(blocks, limit).text) <= limit * BYTES_PER_TOKEN
+
+
 def test_blocks_go_from_the_middle_when_headers_alone_do_not_fit() -> None:
     fitted = fit([block(i, "x" * 10) for i in range(1000)], 100)
     assert fitted.kept[0] == 0
