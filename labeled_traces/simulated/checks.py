@@ -156,8 +156,8 @@ def _check_reading(run: Run, step: StepRun, planned: Step) -> Iterator[Problem]:
         returned, value = difference
         variant = "rounded" if abs(returned) < 1e9 and value == round(returned) else "misread"
         told = {"step": step.number, "tool": planned.tool, "returned": returned, "value": value, "name": planned.output}
-        quote = f"Recorded {planned.output} = {json.dumps(recorded, ensure_ascii=False)}"
-        yield _problem(variant, step.span_id, _where_used(run, step, planned.output), quote, **told)
+        line = f"Recorded {planned.output} = {json.dumps(recorded, ensure_ascii=False)}"
+        yield _problem(variant, step.span_id, _where_used(run, step, planned.output), line, **told)
 
 
 def _check_answer(run: Run, values: Mapping[str, JSON]) -> Iterator[Problem]:

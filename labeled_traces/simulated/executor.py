@@ -18,12 +18,12 @@ from labeled_traces.simulated.wording import VOICES, describe, quote
 from labeled_traces.simulated.world import MEMORY_CUTOFF, World
 from labeled_traces.trace import JSON
 
-EXECUTOR_RULES = """\
+EXECUTOR_RULES = f"""\
 You are the executor of a data agent. Do the step you are given as it is planned: make its call once, with its \
 arguments, and record what the tool returned, unchanged, as `Recorded name = value`.
 If the step uses a name that no step produced, say so and fetch it first. A call that violates a tool's schema is \
 rejected.
-Every figure must come from a tool; the model's own memory ends in 2023 and is no source."""
+Every figure must come from a tool; the model's own memory ends in {MEMORY_CUTOFF} and is no source."""
 
 _THOUGHTS = ("I call", "The plan says what to do next: I call", "Next in the plan, I call")
 _CLAIMS = ("I already know this value, so no call is needed.", "I know this figure already and skip the call.")

@@ -56,17 +56,17 @@ class FaultRates:
 
     Per trace: bad_plan, missing_end_plan, off_target_answer. Per planned fetch of one figure: wrong_tool, skipped_step.
     Per executed step: wrong_argument, repeated_call, and misread_output (not for charts). `spread`: half of the runs
-    are careless, with (1 + spread) times the probabilities, the others careful, with (1 - spread) times. The defaults give
-    the published shape: about 40 % of tasks with an error in the process, 72 % right outcomes.
+    are careless, with (1 + spread) times the probabilities, the others careful, with (1 - spread) times. The defaults
+    give the published shape: about 40 % of tasks with an error in the process, 72 % right outcomes.
     """
 
     bad_plan: float = 0.08
     wrong_tool: float = 0.065
     wrong_argument: float = 0.065
     skipped_step: float = 0.105
-    misread_output: float = 0.065
+    misread_output: float = 0.06
     repeated_call: float = 0.04
-    off_target_answer: float = 0.035
+    off_target_answer: float = 0.04
     missing_end_plan: float = 0.045
     spread: float = 0.6
 

@@ -9,14 +9,15 @@ from dataclasses import dataclass, replace
 from labeled_traces.simulated.faults import FaultRates
 from labeled_traces.simulated.plan import Step, fact_words, query_text
 from labeled_traces.simulated.tasks import Task
-from labeled_traces.simulated.world import YEARS
+from labeled_traces.simulated.world import FIRST_YEAR, LAST_YEAR, MEMORY_CUTOFF, YEARS
 from labeled_traces.trace import JSON
 
-PLANNER_RULES = """\
+PLANNER_RULES = f"""\
 You are the planner of a data agent. An executor will follow your plan step by step with the tools below.
-The database holds the exact market value of every bank and the exact GDP of every country for each year from 2020 to \
-2024. Web pages may be rounded, undated or old: search them only for what the database does not hold.
-Every figure must come from a tool; the model's own memory ends in 2023 and is no source.
+The database holds the exact market value of every bank and the exact GDP of every country for each year from \
+{FIRST_YEAR} to {LAST_YEAR}. Web pages may be rounded, undated or old: search them only for what the database does \
+not hold.
+Every figure must come from a tool; the model's own memory ends in {MEMORY_CUTOFF} and is no source.
 Write one tool call a line as `N. tool(argument=value, ...) -> name`. Cover all that the task needs, use only names \
 that an earlier step produces, fetch nothing twice, and end the plan with <end_plan>."""
 
