@@ -9,7 +9,7 @@ from pathlib import Path
 from labeled_traces.files import write_lines
 from pipeline.metrics.suite import HIGHER_IS_BETTER
 from pipeline.report import plots
-from pipeline.report.table import MARK, metrics_shown, money, with_interval
+from pipeline.report.table import MARK, metrics_shown, money, notes, with_interval
 from pipeline.results import SIDES, Result
 
 _CSS = """
@@ -66,14 +66,8 @@ def _banner(result: Result) -> str:
 
 
 def _verdict(result: Result) -> str:
-    notes = list(result.reasons)
-    if result.labels_needed is not None:
-        notes.append(f"About {result.labels_needed} more labelled traces would decide it.")
-    if result.test_uses > 1:
-        notes.append(f"This testset has been used {result.test_uses} times: it is spent.")
-    notes += [f"Warning: {warning}" for warning in result.warnings]
     about = f"{result.traces} held-out traces with {result.labels} labels, read by {result.model}"
-    items = "".join(f"<li>{_text(note)}</li>" for note in notes)
+    items = "".join(f"<li>{_text(note)}</li>" for note in notes(result))
     return (
         f"<p><span class='verdict {_text(result.verdict)}'>{_text(result.verdict)}</span> {_text(about)}</p>"
         f"<ul>{items}</ul>"

@@ -28,7 +28,7 @@ def intervals(result: Result, metrics: Sequence[str] = HEADLINE) -> str:
         axes.set_yticks(range(len(metrics)), [_words(name) for name in metrics])
         axes.set_ylim(len(metrics) - 0.5, -0.5)
         axes.set_xlabel("value on the testset, with 95 % intervals")
-        _legend(axes, "upper center")
+        _legend(axes)
 
     return _svg(draw, (7.2, 3.6))
 
@@ -54,7 +54,7 @@ def curves(result: Result) -> str:
         axes.set_ylim(0, 1.02)
         axes.set_xlabel("false alarms per clean trace")
         axes.set_ylabel("labels found at their span")
-        _legend(axes, "upper center")
+        _legend(axes)
 
     return _svg(draw, (7.2, 3.6))
 
@@ -87,8 +87,9 @@ def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _legend(axes: Any, place: str) -> None:
-    axes.legend(loc=place, bbox_to_anchor=(0.5, 1.16), ncols=6, frameon=False, fontsize=8)
+def _legend(axes: Any) -> None:
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.16), ncols=6, frameon=False, fontsize=8)
 
 
 def _svg(draw: Callable[[Any], None], size: tuple[float, float]) -> str:

@@ -102,17 +102,24 @@ def _dimensions(result: Result) -> str:
     return columns(rows)
 
 
-def _verdict(result: Result) -> str:
-    lines = [f"Verdict: {result.verdict}", *(f"  {reason}" for reason in result.reasons)]
+def notes(result: Result) -> list[str]:
+    """What a reader must know beside the numbers, a line each: reasons, undefined numbers, warnings."""
+    lines = list(result.reasons)
     if result.labels_needed is not None:
-        lines.append(f"  about {result.labels_needed} more labelled traces would decide it")
+        lines.append(f"about {result.labels_needed} more labelled traces would decide it")
     if result.test_uses > 1:
-        lines.append(f"  this testset has been used {result.test_uses} times: it is spent, trust a new one more")
-    lines += [f"  warning: {warning}" for warning in result.warnings]
-    usage = result.usage
+        lines.append(f"this testset has been used {result.test_uses} times: it is spent, trust a new one more")
+    for side in (name for name in SIDES if name in result.sides):
+        for metric, estimate in result.sides[side].metrics.items():
+            if metric in HEADLINE and estimate.value is None:
+                lines.append(f"undefined: {metric} of the {SIDES[side]}: {estimate.reason}")
+    return [*lines, *(f"warning: {warning}" for warning in result.warnings)]
+
+
+def _verdict(result: Result) -> str:
     cost = money(result.cost, result.simulated)
-    lines.append(f"Cost: {usage.calls:,} calls, {usage.tokens:,} tokens, {cost}")
-    return "\n".join(lines)
+    lines = [f"Verdict: {result.verdict}", *(f"  {note}" for note in notes(result))]
+    return "\n".join([*lines, f"Cost: {result.usage.calls:,} calls, {result.usage.tokens:,} tokens, {cost}"])
 
 
 def _short(estimate: Estimate | None) -> str:

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+from pipeline.metrics.estimate import Estimate
+from pipeline.report.page import report_html, write_report
+from pipeline.results import Result
+
+
+class Page(HTMLParser):
+    """Checks that elements are closed in order, and keeps links and counts."""
+
+    VOID = frozenset({"meta", "br", "img"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.links: list[str] = []
+        self.tags: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [str(value) for name, value in attrs if name in ("src", "href", "xlink:href")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in self.VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, tag
+        assert self.open.pop() == tag
+
+
+def test_the_page_needs_nothing_else(result: Result) -> None:
+    page = Page(report_html(result))
+    assert page.open == []
+    assert page.tags.count("svg") == 3
+    assert "script" not in page.tags
+    assert all(link.startswith("#") for link in page.links)
+    assert "@import" not in report_html(result)
+
+
+def test_what_it_says(result: Result) -> None:
+    text = report_html(result)
+    assert "0.75 [0.70, 0.80]" in text
+    assert "PASS" in text
+    assert "1,234" in text
+    assert "plan quality" in text
+    assert "1.00* " in text or "1.00 [0.05, 0.15]*" in text
+    for name in ("generic judges", "tuned judges", "holistic judge", "flag all"):
+        assert name in text
+
+
+def test_texts_are_escaped(result: Result) -> None:
+    text = report_html(result)
+    assert "a &lt;b&gt; run &amp; more" in text
+    assert "<much>" not in text
+
+
+def test_a_simulated_model_has_its_banner(result: Result) -> None:
+    assert "Simulated model." in report_html(result)
+    assert "Simulated model." not in report_html(replace(result, simulated=False))
+
+
+def test_a_difference_is_coloured_by_its_direction(result: Result) -> None:
+    up, down = Estimate(0.2, 0.1, 0.3, 9), Estimate(-0.2, -0.3, -0.1, 9)
+    unsure = Estimate(0.2, -0.1, 0.3, 9)
+    text = report_html(replace(result, differences={"coverage": up, "false_alarms": up, "precision": unsure}))
+    assert len(re.findall("class=better", text)) == 1
+    assert len(re.findall("class=worse", text)) == 1
+    text = report_html(replace(result, differences={"coverage": down, "false_alarms": down}))
+    assert len(re.findall("class=better", text)) == 1
+
+
+def test_equal_results_give_equal_pages(result: Result) -> None:
+    assert report_html(result) == report_html(result)
+
+
+def test_undefined_numbers_and_missing_sides(result: Result) -> None:
+    empty = {name: Estimate(None, reason="no labels") for name in result.sides["seed"].metrics}
+    sides = {name: replace(result.sides[name], metrics=empty, curve=(), dimensions={}) for name in ("seed", "tuned")}
+    text = report_html(replace(result, sides=sides, controls=(), differences=empty, labels_needed=7, test_uses=3))
+    assert Page(text).open == []
+    assert "undefined" in text
+    assert "undefined: coverage of the tuned judges: no labels" in text
+    assert "nan" not in text.lower().replace("provenance", "")
+    assert "used 3 times" in text
+
+
+def test_the_file_is_utf8_whatever_the_texts_hold(result: Result, tmp_path: Path) -> None:
+    write_report(replace(result, reasons=("a \ud83d b \x00 c",)), tmp_path / "report.html")
+    assert "a � b � c" in (tmp_path / "report.html").read_text(encoding="utf-8")

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pipeline.metrics.estimate import Estimate
+from pipeline.report.table import columns, metrics_table, money, result_table, with_interval
+from pipeline.results import Result
+
+
+def test_the_table_says_before_and_after(result: Result) -> None:
+    lines = result_table(result).splitlines()
+    assert lines[0] == "Held-out testset: 60 traces, 70 labels, read by simulated/default (a simulated model)"
+    coverage = next(line for line in lines if line.startswith("coverage"))
+    numbers = "0.50 [0.45, 0.55] 0.75 [0.70, 0.80] +0.25 [+0.10, +0.40] 0.25 [0.20, 0.30]"
+    assert " ".join(coverage.split()[1:]) == numbers
+    assert "undefined" in next(line for line in lines if line.startswith("alpha"))
+    assert "  undefined: alpha of the tuned judges: alpha undefined: no variation" in lines
+    assert "Verdict: PASS" in lines
+    assert "Cost: 1,234 calls, 56,789 tokens, free: the model is simulated" in lines
+
+
+def test_a_control_that_wins_is_marked(result: Result) -> None:
+    lines = result_table(result).splitlines()
+    control = next(line for line in lines if line.startswith("flag all"))
+    assert control.split()[2:4] == ["1.00*", "0.10"]
+    assert any(line.startswith("* better than the tuned judges") for line in lines)
+
+
+def test_it_fits_into_a_hundred_columns(result: Result) -> None:
+    assert max(map(len, result_table(result).splitlines())) <= 100
+
+
+def test_it_is_plain_text(result: Result) -> None:
+    assert "\x1b" not in result_table(result)
+
+
+def test_without_holistic_and_controls(result: Result) -> None:
+    few = replace(result, sides={name: result.sides[name] for name in ("seed", "tuned")}, controls=())
+    text = result_table(few)
+    assert "holistic" not in text
+    assert "controls" not in text
+
+
+def test_what_else_a_reader_must_know(result: Result) -> None:
+    text = result_table(replace(result, labels_needed=300, test_uses=2, warnings=("seed: 1 refused",), cost=None))
+    assert "about 300 more labelled traces would decide it" in text
+    assert "used 2 times: it is spent" in text
+    assert "warning: seed: 1 refused" in text
+    text = result_table(replace(result, simulated=False, cost=None))
+    assert "a simulated model" not in text
+    assert "unknown: no price is known" in text
+
+
+@pytest.mark.parametrize(
+    ("estimate", "sign", "text"),
+    [
+        (None, "", "-"),
+        (Estimate(None, reason="no labels"), "", "undefined"),
+        (Estimate(0.5, n=3), "", "0.50"),
+        (Estimate(0.5, 0.25, 0.75, 3), "", "0.50 [0.25, 0.75]"),
+        (Estimate(0.5, -0.25, 0.75, 3), "+", "+0.50 [-0.25, +0.75]"),
+    ],
+)
+def test_a_number_with_its_interval(estimate: Estimate | None, sign: str, text: str) -> None:
+    assert with_interval(estimate, sign) == text
+
+
+def test_one_suite_alone() -> None:
+    metrics = {"coverage": Estimate(0.5, 0.4, 0.6, 7), "alpha": Estimate(None, n=2, reason="no variation")}
+    lines = metrics_table(metrics, ("coverage", "precision", "alpha")).splitlines()
+    assert [line.split() for line in lines[2:]] == [
+        ["coverage", "0.500", "[0.40,", "0.60]", "7"],
+        ["alpha", "undefined", "2", "no", "variation"],
+    ]
+
+
+def test_columns_are_aligned() -> None:
+    assert columns([["a", "bb"], ["ccc", "d"]]).splitlines() == ["a    bb", "-------", "ccc  d"]
+
+
+@pytest.mark.parametrize(
+    ("cost", "simulated", "text"),
+    [(0.0, True, "free"), (1.5, False, "1.5000 dollars"), (None, False, "unknown"), (0.0, False, "0.0000 dollars")],
+)
+def test_money(cost: float | None, simulated: bool, text: str) -> None:
+    assert money(cost, simulated).startswith(text)
