@@ -16,7 +16,7 @@ from gepa.core.adapter import EvaluationBatch, GEPAAdapter
 
 from judges.ledger import NotInLedger
 from judges.lm import BudgetExhausted, LMError
-from judges.program import JudgeProgram
+from judges.program import PARTS, JudgeProgram
 from labeled_traces.dataset import LabeledTrace
 from pipeline.metrics.cell import Cell
 from pipeline.optimizers.base import Trial
@@ -29,49 +29,6 @@ from pipeline.optimizers.selection import gain_p_value
 T = TypeVar("T")
 Candidate = dict[str, str]
 Read = tuple[LabeledTrace, tuple[Cell, ...]]
-
-
-class Rows:
-    """Traces by their ids, as a gepa DataLoader: ids are unique over train and val, never list positions."""
-
-    def __init__(self, rows: Sequence[LabeledTrace]) -> None:
-        self._rows = {row.trace_id: row for row in rows}
-
-    def all_ids(self) -> Sequence[str]:
-        return list(self._rows)
-
-    def fetch(self, ids: Sequence[str]) -> list[LabeledTrace]:
-        return [self._rows[trace_id] for trace_id in ids]
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-
-class Minibatches:
-    """Half of each minibatch has labels of the dimension, half has none; no trace is in it twice.
-
-    (gepa's own sampler fills up the last minibatch of an epoch with the same traces again.)
-    """
-
-    def __init__(self, rows: Sequence[LabeledTrace], dimension: str, size: int, seed: int) -> None:
-        self._draw = random.Random(f"{seed}/minibatches/{dimension}")
-        labelled = [row.trace_id for row in rows if row.errors_of(dimension)]
-        clean = [row.trace_id for row in rows if not row.errors_of(dimension)]
-        n_labelled = min(len(labelled), max(size - len(clean), (size + 1) // 2))
-        self._parts = [(labelled, n_labelled), (clean, min(len(clean), size - n_labelled))]
-        self._left: list[list[str]] = [[], []]
-
-    def next_minibatch_ids(self, loader: Rows, state: object) -> list[str]:  # noqa: ARG002 (gepa's signature)
-        return [trace_id for part in range(2) for trace_id in self._next(part)]
-
-    def _next(self, part: int) -> list[str]:
-        ids, count = self._parts[part]
-        if len(self._left[part]) < count:
-            kept = self._left[part]
-            fresh = [trace_id for trace_id in ids if trace_id not in kept]
-            self._left[part] = kept + self._draw.sample(fresh, len(fresh))
-        taken, self._left[part] = self._left[part][:count], self._left[part][count:]
-        return taken
 
 
 @dataclass(frozen=True)
@@ -99,6 +56,7 @@ class JudgeAdapter(GEPAAdapter):  # type: ignore[misc]
         self.trials: list[Trial] = []
         self.stop: BaseException | None = None
         self.failures = 0
+        self._programs = {_key(tools.seed.parts): tools.seed}
         self._latest: dict[str, Scores] = {}
         self._refused: list[str] = []
         self._no_reply = False
@@ -129,8 +87,8 @@ class JudgeAdapter(GEPAAdapter):  # type: ignore[misc]
         )
 
     def program(self, candidate: Candidate) -> JudgeProgram:
-        seed = self.tools.seed
-        return seed if candidate == seed.parts else seed.with_parts(candidate, self.tools.origin)
+        """The program of a candidate that this adapter was given or has proposed."""
+        return self._programs[_key(candidate)]
 
     # -- reflection --------------------------------------------------------------------------------------------
 
@@ -185,6 +143,9 @@ class JudgeAdapter(GEPAAdapter):  # type: ignore[misc]
         if not texts:
             why = f"refused before any judge call: {self.last_failure}"
             self._add(Trial(len(self.trials), None, parent.hash, False, why))
+        else:
+            child = parent.with_parts(texts, self.tools.origin)
+            self._programs.setdefault(_key(child.parts), child)
         return texts
 
     def _new_text(self, parent: JudgeProgram, part: str, told: Sequence[Mapping[str, Any]]) -> tuple[str, str | None]:
@@ -265,3 +226,7 @@ class JudgeAdapter(GEPAAdapter):  # type: ignore[misc]
     def broken(self) -> BaseException | None:
         """What must be raised to the caller: neither the end of a budget nor a batch without usable judgments."""
         return None if isinstance(self.stop, BudgetExhausted) else self.stop
+
+
+def _key(candidate: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(candidate[part] for part in PARTS)

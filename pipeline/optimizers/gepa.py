@@ -1,6 +1,7 @@
 """Reflective search with the gepa library, one run per dimension.
 
 Source: Agrawal et al., GEPA: Reflective Prompt Evolution Can Outperform Reinforcement Learning, 2025, arXiv 2507.19457
+
 The library's cache, merge step and run folder are not used: our ledger answers repeated calls and resumes a broken run.
 """
 
@@ -17,6 +18,7 @@ from labeled_traces.dataset import LabeledTrace
 from labeled_traces.split import Development
 from pipeline.config import PipelineError
 from pipeline.optimizers.base import OptimizationResult, SearchContext, Trial, check_development
+from pipeline.optimizers.batches import Minibatches, Rows
 from pipeline.optimizers.examples import ExampleBuilder
 from pipeline.optimizers.proposals import ProposalChecks
 from pipeline.optimizers.reflection import Reflector
@@ -26,6 +28,8 @@ from pipeline.optimizers.settings import GepaSettings
 
 if TYPE_CHECKING:
     from pipeline.optimizers.adapter import JudgeAdapter
+
+__all__ = ["GepaOptimizer", "GepaSettings"]
 
 FEW_PROPOSALS = 3
 """A budget for fewer proposals than this is warned of: such a search has not converged."""
@@ -92,7 +96,7 @@ class _Search:
         """Runs gepa. The adapter holds the trials, and in `stop` what broke the search, if anything did."""
         import gepa
 
-        from pipeline.optimizers.adapter import JudgeAdapter, Minibatches, Rows, Tools
+        from pipeline.optimizers.adapter import JudgeAdapter, Tools
 
         settings, dimension = self.settings, self.program.dimension
         checks = ProposalChecks(self.program, self.development)

@@ -7,6 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from judges.judgment import Finding
 from judges.lm import LMRequest, Message
@@ -98,7 +99,9 @@ class Reflector:
         )
         self._asked[prompt] += 1
         self.calls += 1
-        reply = asyncio.run(self.context.lm.complete(request))
+        # In a thread of its own, so that a caller may have a running event loop (a notebook).
+        with ThreadPoolExecutor(1) as thread:
+            reply = thread.submit(asyncio.run, self.context.lm.complete(request)).result()
         texts = _REPLY.findall(reply.text)
         return texts[-1].strip() if texts and reply.finish_reason != "length" else None
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import subprocess
@@ -49,6 +50,14 @@ def test_a_better_rubric_is_found_and_proved(world: World, fake_lm: type[FakeLM]
     assert [trial.number for trial in result.trials] == list(range(len(result.trials)))
     programs = {trial.program.hash for trial in result.trials if trial.program}
     assert all(trial.parent in programs for trial in result.trials[1:])
+    assert all(trial.program.parent == trial.parent for trial in result.trials if trial.program)
+
+
+def test_it_works_where_an_event_loop_runs(world: World, fake_lm: type[FakeLM]) -> None:
+    async def notebook() -> OptimizationResult:
+        return search(world, fake_lm())
+
+    assert asyncio.run(notebook()) == search(world, fake_lm())
 
 
 def test_a_change_without_effect_is_accepted_far_less_than_half_of_the_time(

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pipeline.optimizers.adapter import Minibatches, Rows
+from pipeline.optimizers.batches import Minibatches, Rows
 
 if TYPE_CHECKING:
     from tests.pipeline.optimizers.conftest import World
