@@ -98,7 +98,7 @@ def _row(
         errors=errors,
         group=f"tau-{task}",
         clean="checked" if key is not None else "presumed" if passed else "unknown",
-        reference=_reference(record),
+        reference=mend_value(_reference(record), f"{where}, reference", options),
         metadata=mend_value(metadata, where, options),
     )
     return row, key
@@ -124,7 +124,7 @@ def _spans(messages: JSON, where: str, options: ReadOptions) -> list[Span]:
         message = mend_value(raw, place, options)
         span_id = f"step-{index}"
         if message["role"] == "assistant":
-            spans.append(_assistant(span_id, message, calls))
+            spans.append(_assistant(span_id, message, calls, place, options))
         elif message["role"] == "tool":
             spans.append(_tool(span_id, message, calls, place, options))
         else:
@@ -135,13 +135,19 @@ def _spans(messages: JSON, where: str, options: ReadOptions) -> list[Span]:
     return [Span(ROOT, None, "agent", SpanKind.AGENT, inputs=asked, outputs=answer), *spans]
 
 
-def _assistant(span_id: str, message: Mapping[str, JSON], calls: dict[str, tuple[str, Mapping[str, JSON]]]) -> Span:
+def _assistant(
+    span_id: str,
+    message: Mapping[str, JSON],
+    calls: dict[str, tuple[str, Mapping[str, JSON]]],
+    place: str,
+    options: ReadOptions,
+) -> Span:
     answer: dict[str, JSON] = {"role": "assistant", "content": _content(message)}
     asked = []
     for call in _list(message.get("tool_calls")):
         function = call.get("function") if isinstance(call, dict) else None
         if isinstance(function, dict):
-            arguments = decoded(function.get("arguments"))
+            arguments = mend_value(decoded(function.get("arguments")), f"{place}, arguments", options)
             asked.append({"id": call.get("id"), "name": str(function.get("name") or ""), "arguments": arguments})
             calls[str(call.get("id"))] = span_id, asked[-1]
     if asked:
@@ -179,12 +185,11 @@ def _errors(record: Mapping[str, JSON], trace: Trace, where: str, options: ReadO
     root = record.get("root_cause")
     root_id = root.get("failure_id") if isinstance(root, dict) else None
     errors = []
-    for number, failure in enumerate(record["failures"], 1):
+    for number, raw in enumerate(record["failures"], 1):
         place = f"{where}, failure {number}"
-        if not isinstance(failure, dict):
-            raise TraceError(
-                f"{place}: is {type(failure).__name__}: accepted is {{step_number, failure_category, ...}}"
-            )
+        if not isinstance(raw, dict):
+            raise TraceError(f"{place}: is {type(raw).__name__}: accepted is {{step_number, failure_category, ...}}")
+        failure = mend_value(raw, place, options)
         category = str(failure.get("failure_category") or "").strip()
         if options.taxonomy.find(category) is None:
             options.report.add("category that the taxonomy does not have", f"{place}: {category!r}")
@@ -200,7 +205,7 @@ def _errors(record: Mapping[str, JSON], trace: Trace, where: str, options: ReadO
                 dimensions=options.taxonomy.dimensions_of(category, str(failure.get("failed_agent"))),
                 category=options.taxonomy.find(category) or category,
                 impact=Impact.HIGH if is_root else Impact.MEDIUM,
-                description=mend_value("\n".join(texts), place, options),
+                description="\n".join(texts),
             )
         )
     if not any(error.impact is Impact.HIGH for error in errors):

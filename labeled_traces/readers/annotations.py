@@ -63,7 +63,7 @@ class Annotations:
         errors: list[ErrorLabel] = []
         scores: list[JSON] = []
         for place, record in found:
-            rater = str(record.get("annotator") or record.get("rater") or "")
+            rater = mend_value(str(record.get("annotator") or record.get("rater") or ""), place, self.options)
             for number, error in enumerate(record["errors"], 1):
                 errors.append(self._error(error, rater, spans, form, f"{place}, error {number}"))
             scores += _list(record.get("scores"))

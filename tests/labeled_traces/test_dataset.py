@@ -155,6 +155,7 @@ def test_only_what_people_or_the_outcome_cleared_is_clean() -> None:
         (lambda r: r["errors"].append({"dimensions": [[]], "impact": "low"}), "dimensions"),
         (lambda r: r["errors"].append({"dimensions": [], "impact": "huge"}), "impact 'huge' is unknown"),
         (lambda r: r["errors"].append({"dimensions": [], "impact": 2}), r"errors\[0\], impact: is int"),
+        (lambda r: r["errors"].append("text"), r"errors\[0\]: is str: accepted is a JSON object"),
         (lambda r: r["scores"].append({"dimension": "plan_quality", "score": 7}), "score 7 is unknown"),
         (lambda r: r["scores"].append({"dimension": "plan_quality", "score": True}), "score"),
         (lambda r: r.update(reference=3), "reference: is int: accepted are text and null"),

@@ -210,7 +210,7 @@ def test_awkward_messages(tmp_path: Path) -> None:
         {
             "role": "assistant",
             "content": "\ud83d\x00",
-            "tool_calls": [call("a", "{bad", "x"), call("b", "[1]", "y"), 3],
+            "tool_calls": [call("a", "{bad", "x"), call("b", '["\\udc00"]', "y"), 3],
         },
         {"role": "tool", "tool_call_id": "y", "content": None},
         {"role": "tool", "tool_call_id": "zzz", "content": "lost"},
@@ -224,11 +224,11 @@ def test_awkward_messages(tmp_path: Path) -> None:
     assert spans["step-0"].inputs == "one\ntwo\n{'type': 'image_url'}"
     answer = spans["step-1"].outputs["messages"][0]
     assert answer["content"] == "\ufffd\ufffd"
-    assert [asked["arguments"] for asked in answer["tool_calls"]] == ["{bad", [1]]
-    assert (spans["step-2"].parent_id, spans["step-2"].name, spans["step-2"].inputs) == ("step-1", "b", [1])
+    assert [asked["arguments"] for asked in answer["tool_calls"]] == ["{bad", ["\ufffd"]]
+    assert (spans["step-2"].parent_id, spans["step-2"].name, spans["step-2"].inputs) == ("step-1", "b", ["\ufffd"])
     assert (spans["step-3"].parent_id, spans["step-3"].name, spans["step-3"].inputs) == ("run", "tool", None)
     assert row.errors[0].span_id == "step-2"
-    assert report.counts == {"NUL or lone surrogate": 2, "tool result without its call": 1}
+    assert report.counts == {"NUL or lone surrogate": 3, "tool result without its call": 1}
 
 
 @pytest.mark.parametrize(
