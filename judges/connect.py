@@ -29,17 +29,18 @@ def open_lm(
     prices: Mapping[str, Price] | None = None,
     timeout: float = 60.0,
     mode: Literal["live", "replay"] = "live",
+    keep_requests: bool = False,
 ) -> LedgerLM:
     """The LM of one run: to be closed (or used in `with`) by the caller.
 
     `prices` go before LiteLLM's price table; `timeout` is in seconds, for each attempt of a call. `mode` `replay`: the
-    ledger alone answers, and must be there.
+    ledger alone answers, and must be there. `keep_requests`: the ledger keeps what was sent as well.
 
     Raises:
         JudgeError: the ledger cannot be used, or a setting is wrong.
     """
     models = Models(prices or {}, timeout)
-    ledger = Ledger(ledger_path, read_only=mode == "replay")
+    ledger = Ledger(ledger_path, mode == "replay", keep_requests)
     return LedgerLM(models, ledger, run, budget, mode, models.cost_of)
 
 

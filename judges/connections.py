@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     import aiohttp
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 
 class Connections:
@@ -60,6 +62,7 @@ class Connections:
                 raise JudgeError("this client is closed: open a new one")
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
+                self._loop.set_exception_handler(_note)
                 self._thread = threading.Thread(target=self._loop.run_forever, name="model-connections", daemon=True)
                 self._thread.start()
             return self._loop
@@ -68,6 +71,13 @@ class Connections:
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
             task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        if others:
+            # Bounded: at the end of the program nothing may hang on a task that does not let go.
+            await asyncio.wait(others, timeout=2.0)
         if self._session is not None:
             await self._session.close()
+
+
+def _note(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What goes wrong in our own work reaches its caller; the rest is libraries' house-keeping and no news for users."""
+    log.debug("%s", context.get("message"))

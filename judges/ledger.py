@@ -67,10 +67,10 @@ class LedgerLM:
         self.close()
 
     def close(self) -> None:
-        """Closes the ledger, and the connections of the model behind it where it has some."""
-        self.ledger.close()
+        """Closes the connections of the model behind it, where it has some, and the ledger."""
         if isinstance(self.inner, Closable):
             self.inner.close()
+        self.ledger.close()
 
     def spent(self) -> Usage:
         """What the run has paid for, in this attempt and in earlier ones."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from pathlib import Path
@@ -67,12 +68,14 @@ def explain(error: Exception, path: Path) -> JudgeError:
 
 
 def _open(path: Path, read_only: bool) -> sqlite3.Connection:
-    address = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
+    address = f"{path.absolute().as_uri()}?{_access(path) if read_only else 'mode=rwc'}"
     db = sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         if read_only or not _is_empty(db):
             _check(db, path)
-        if not read_only:
+        if read_only:
+            db.execute("PRAGMA query_only = ON")
+        else:
             _use_write_ahead_log(db)
             # The write-ahead log survives a kill of the process as it is; NORMAL saves a disk flush a call.
             db.execute("PRAGMA synchronous = NORMAL")
@@ -85,6 +88,14 @@ def _open(path: Path, read_only: bool) -> sqlite3.Connection:
         db.close()
         raise
     return db
+
+
+def _access(path: Path) -> str:
+    """How to read a file that is not to be written. Even readers of a write-ahead log leave files beside it unless they
+    may remove them; where nothing can be written, nobody else can write either."""
+    if os.access(path.parent, os.W_OK) and os.access(path, os.W_OK):
+        return "mode=rw"
+    return "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "mode=ro&immutable=1"
 
 
 def _is_empty(db: sqlite3.Connection) -> bool:

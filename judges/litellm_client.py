@@ -120,25 +120,25 @@ class LiteLLMClient:
                     shared_session=await self._connections.session(),
                     **form.arguments(request),
                 )
+            return self._read(request.model, response)
         # LiteLLM raises plain exceptions of many kinds; whatever it is, it is the end of one attempt of one call.
         except Exception as error:
             failure = Failure.of(error, self.timeout)
             return LMReply("", "content_filter") if failure.refused else failure
-        return self._read(request.model, response)
 
     def _read(self, model: str, response: Any) -> LMReply | Failure:
         if not response.choices:
             return Failure("provider_error", "the reply holds no choices", retry=True)
-        choice = response.choices[0]
-        usage = response.usage
+        choice, usage = response.choices[0], response.usage
+        prompt_tokens, completion_tokens = usage.prompt_tokens or 0, usage.completion_tokens or 0
         details = getattr(usage, "prompt_tokens_details", None)
         return LMReply(
-            text=choice.message.content or getattr(choice.message, "refusal", None) or "",
-            finish_reason=choice.finish_reason or "stop",
-            prompt_tokens=usage.prompt_tokens or 0,
-            completion_tokens=usage.completion_tokens or 0,
+            text=str(choice.message.content or getattr(choice.message, "refusal", None) or ""),
+            finish_reason=str(choice.finish_reason or "stop"),
+            prompt_tokens=prompt_tokens,
+            completion_tokens=completion_tokens,
             cached_tokens=getattr(details, "cached_tokens", None) or 0,
-            cost=self._cost(model, usage.prompt_tokens or 0, usage.completion_tokens or 0, usage),
+            cost=self._cost(model, prompt_tokens, completion_tokens, usage),
         )
 
     def _cost(self, model: str, prompt_tokens: int, completion_tokens: int, usage: Any) -> float | None:

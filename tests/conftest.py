@@ -6,11 +6,12 @@ import importlib.util
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
+    from tests.judges.counting_model import CountingModel
     from tests.judges.scripted_server import ScriptedServer
 
 REPOSITORY = Path(__file__).parent.parent
@@ -32,12 +33,23 @@ def shared_data() -> Path:
 @pytest.fixture(scope="session")
 def scripted_server() -> type[ScriptedServer]:
     """An OpenAI-compatible server on loopback whose answers a test writes: see tests/judges/scripted_server.py."""
-    name = "scripted_server"
-    spec = importlib.util.spec_from_file_location(name, REPOSITORY / "tests" / "judges" / f"{name}.py")
+    server: type[ScriptedServer] = _load("judges/scripted_server").ScriptedServer
+    return server
+
+
+@pytest.fixture(scope="session")
+def counting_model() -> type[CountingModel]:
+    """A model in this process that counts what reaches it: see tests/judges/counting_model.py."""
+    model: type[CountingModel] = _load("judges/counting_model").CountingModel
+    return model
+
+
+def _load(name: str) -> Any:
+    """A helper module of the tests, which cannot import each other by name (`--import-mode=importlib`)."""
+    spec = importlib.util.spec_from_file_location(Path(name).name, REPOSITORY / "tests" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+    sys.modules[module.__name__] = module
     spec.loader.exec_module(module)
-    server: type[ScriptedServer] = module.ScriptedServer
-    return server
+    return module

@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeAlias
+
+from judges.lm import LMRequest, Message
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,28 @@ class ScriptedServer:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+
+    def request(self, **changes: Any) -> LMRequest:
+        """A request to this server; `changes` replace its fields."""
+        request = LMRequest(
+            model="openai/any-model",
+            messages=(Message("system", "Be strict."), Message("user", "Judge {this} ✓")),
+            temperature=0.7,
+            max_tokens=50,
+            endpoint=self.endpoint,
+        )
+        return replace(request, **changes)
+
+    @property
+    def formats(self) -> list[str]:
+        """The reply formats that were asked for, in order of arrival."""
+        return [body.get("response_format", {}).get("type", "text") for body in self.bodies]
+
+    @staticmethod
+    def in_turn(*answers: Answer | str) -> Script:
+        """Answers in this order, the last one for ever."""
+        left = list(answers)
+        return lambda _: left.pop(0) if len(left) > 1 else left[0]
 
     @staticmethod
     def chat(content: Any, finish_reason: str = "stop", **changes: Any) -> dict[str, Any]:

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
-from typing import Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from judges.budget import Budget, Price, Usage, reserved_tokens
-from judges.lm import JudgeError, LMRequest, Message
+from judges.ledger import Ledger, LedgerLM
+from judges.lm import BudgetExhausted, JudgeError, LMReply, LMRequest, Message
+
+if TYPE_CHECKING:
+    from tests.judges.counting_model import CountingModel
+
+    Models = type[CountingModel]
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        yield ledger
 
 
 def test_no_cap_is_never_passed() -> None:
@@ -71,3 +86,116 @@ def test_the_reservation_counts_the_schema() -> None:
 
 def test_a_lone_surrogate_can_be_reserved() -> None:
     assert reserved_tokens(LMRequest("m", (Message("user", "\ud83d"),)))[0] > 0
+
+
+# In front of a model
+
+
+@pytest.mark.parametrize(("dollars", "calls"), [(1.0, 10), (0.95, 9), (0.3, 3), (0.05, 0), (0.0, 0)])
+def test_sixteen_workers_never_pass_the_cap(ledger: Ledger, dollars: float, calls: int, counting_model: Models) -> None:
+    """P30 of the field: workers that check before they send, and pay after, overshoot."""
+    model = counting_model(lambda _: LMReply("x", "stop", 10, 5, 0, 0.1), delay=0.005)
+    lm = LedgerLM(model, ledger, "run", Budget(dollars=dollars), cost_of=lambda *_: 0.1)
+
+    async def worker(number: int) -> int:
+        for i in range(5):
+            try:
+                await lm.complete(counting_model.request(number * 100 + i))
+            except BudgetExhausted:
+                return 1
+        return 0
+
+    async def workers() -> int:
+        return sum(await asyncio.gather(*(worker(number) for number in range(16))))
+
+    assert asyncio.run(workers()) > 0
+    assert len(model.asked) == calls
+    assert lm.spent().calls == calls
+    assert lm.spent().cost <= dollars
+    assert lm.spent().cost == pytest.approx(calls * 0.1)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 40)), max_size=20),
+    st.integers(0, 8),
+    st.integers(0, 1500),
+    st.floats(0, 0.02),
+)
+def test_no_cap_is_ever_passed(
+    tmp_path_factory: pytest.TempPathFactory,
+    counting_model: Models,
+    used: list[tuple[int, int]],
+    calls: int,
+    tokens: int,
+    dollars: float,
+) -> None:
+    def price(_: LMRequest, prompt: int, completion: int) -> float:
+        return (prompt * 3 + completion * 7) * 1e-6
+
+    model = counting_model(lambda request: LMReply("x", "stop", *used[request.repeat]))
+    budget = Budget(calls, tokens, dollars)
+    with Ledger(tmp_path_factory.mktemp("budget") / "ledger.sqlite") as ledger:
+        lm = LedgerLM(model, ledger, "run", budget, cost_of=price)
+        ends = counting_model.ask_at_once(lm, *(counting_model.request(repeat=i) for i in range(len(used))))
+        spent = lm.spent()
+    assert (spent.calls <= calls, spent.tokens <= tokens, round(spent.cost - dollars, 12) <= 0) == (True, True, True)
+    assert len(model.asked) == spent.calls == sum(isinstance(end, LMReply) for end in ends)
+
+
+def test_calls_in_flight_are_waited_for_before_the_budget_is_called_exhausted(
+    ledger: Ledger, counting_model: Models
+) -> None:
+    """Reservations are many times what calls take: who is refused for them would stop far too early."""
+    model = counting_model(delay=0.02)
+    lm = LedgerLM(model, ledger, "run", Budget(tokens=300))
+    replies = counting_model.ask_at_once(lm, *(counting_model.request(i) for i in range(8)))
+    assert all(isinstance(reply, LMReply) for reply in replies)
+    assert lm.spent() == Usage(8, 120, 0.008)
+
+
+def test_what_is_replayed_costs_nothing_even_when_the_budget_is_used_up(ledger: Ledger, counting_model: Models) -> None:
+    lm = LedgerLM(counting_model(), ledger, "run", Budget(calls=2))
+    counting_model.ask(lm, counting_model.request(0), counting_model.request(1))
+    with pytest.raises(BudgetExhausted, match="budget of run 'run': 2 of 2 calls"):
+        counting_model.ask(lm, counting_model.request(2))
+    assert [
+        reply.replayed for reply in counting_model.ask(lm, counting_model.request(0), counting_model.request(1))
+    ] == [True, True]
+    assert lm.spent().calls == 2
+
+
+def test_runs_pay_for_themselves(ledger: Ledger, counting_model: Models) -> None:
+    counting_model.ask(LedgerLM(counting_model(), ledger, "first", Budget(calls=1)), counting_model.request(0))
+    second = LedgerLM(counting_model(), ledger, "second", Budget(calls=1))
+    counting_model.ask(second, counting_model.request(0), counting_model.request(1))
+    assert (ledger.spent("first").calls, ledger.spent("second").calls, ledger.spent("third")) == (1, 1, Usage())
+
+
+def test_a_model_without_a_price_is_refused_under_a_cap_in_dollars(ledger: Ledger, counting_model: Models) -> None:
+    model = counting_model()
+    with pytest.raises(JudgeError, match=r"price of openai/m is unknown.*give its price"):
+        counting_model.ask(LedgerLM(model, ledger, "run", Budget(dollars=1.0)), counting_model.request())
+    assert model.asked == []
+    assert counting_model.ask(
+        LedgerLM(model, ledger, "run", Budget(dollars=0.0), cost_of=lambda *_: 0.0), counting_model.request()
+    )
+
+
+def test_missing_usage_counts_what_was_reserved(ledger: Ledger, counting_model: Models) -> None:
+    lm = LedgerLM(counting_model(lambda _: LMReply("x")), ledger, "run", Budget(dollars=1.0), cost_of=lambda *_: 0.25)
+    (reply,) = counting_model.ask(lm, counting_model.request())
+    assert reply.cost is None, "unknown is not zero, and no estimate either"
+    assert lm.spent().cost == 0.25
+    assert lm.spent().tokens > 100
+
+
+def test_a_reply_without_a_cost_is_priced(ledger: Ledger, counting_model: Models) -> None:
+    lm = LedgerLM(
+        counting_model(lambda _: LMReply("x", "stop", 10, 5)),
+        ledger,
+        "run",
+        cost_of=lambda _, prompt, reply: prompt + reply,
+    )
+    assert counting_model.ask(lm, counting_model.request())[0].cost == 15
+    assert lm.spent() == Usage(1, 15, 15.0)

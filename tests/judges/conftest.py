@@ -1,0 +1,32 @@
+"""Fixtures of the tests of models behind HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from judges.litellm_client import LiteLLMClient
+
+KEY = "sk-sentinel-0123456789abcdef"
+
+
+@pytest.fixture(scope="session")
+def one_client() -> Iterator[LiteLLMClient]:
+    client = LiteLLMClient(timeout=5.0, retries=2, pause=0.01)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def key(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The provider's key in the environment."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    return KEY
+
+
+@pytest.fixture
+def client(one_client: LiteLLMClient, key: str) -> LiteLLMClient:
+    """One client for most tests: every server is another endpoint, so they do not disturb each other."""
+    assert key
+    return one_client

@@ -1,0 +1,133 @@
+"""Tests of opening the ledger's file: paths that cannot be used, and files that are damaged or of something else."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from judges.ledger import Ledger, LedgerLM
+from judges.lm import JudgeError
+
+if TYPE_CHECKING:
+    from tests.judges.counting_model import CountingModel
+
+    Models = type[CountingModel]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.sqlite"
+
+
+def test_a_replay_needs_its_ledger(path: Path) -> None:
+    with pytest.raises(JudgeError, match="there is no ledger"):
+        Ledger(path, read_only=True)
+    assert not path.exists()
+
+
+def test_a_damaged_file_says_what_to_do(path: Path) -> None:
+    path.write_bytes(b"this is no database at all" * 100)
+    with pytest.raises(JudgeError, match=r"ledger\.sqlite.*damaged.*restore a copy"):
+        Ledger(path)
+
+
+def test_a_file_with_a_damaged_page_says_what_to_do(path: Path, counting_model: Models) -> None:
+    with LedgerLM(counting_model(), Ledger(path), "run") as lm:
+        counting_model.ask(lm, *(counting_model.request(i) for i in range(50)))
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\xa5" * (len(content) - 4096)
+    path.write_bytes(content)
+    with pytest.raises(JudgeError, match="damaged"), LedgerLM(counting_model(), Ledger(path), "run") as lm:
+        counting_model.ask(lm, counting_model.request(0))
+
+
+def test_a_truncated_file_says_what_to_do(path: Path, counting_model: Models) -> None:
+    with LedgerLM(counting_model(), Ledger(path), "run") as lm:
+        counting_model.ask(lm, *(counting_model.request(i) for i in range(50)))
+    path.write_bytes(path.read_bytes()[:5000])
+    with pytest.raises(JudgeError, match="damaged"), LedgerLM(counting_model(), Ledger(path), "run") as lm:
+        counting_model.ask(lm, counting_model.request(0))
+
+
+def test_a_database_of_something_else_is_left_alone(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE experiments (id)")
+    before = path.read_bytes()
+    with pytest.raises(JudgeError, match="something else"):
+        Ledger(path)
+    assert path.read_bytes() == before
+
+
+def test_a_newer_ledger_is_refused(path: Path) -> None:
+    Ledger(path).close()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA user_version = 99")
+    with pytest.raises(JudgeError, match="version 99: this program reads version 1"):
+        Ledger(path)
+
+
+def test_an_empty_file_becomes_a_ledger(path: Path, counting_model: Models) -> None:
+    path.touch()
+    with LedgerLM(counting_model(), Ledger(path), "run") as lm:
+        assert counting_model.ask(lm, counting_model.request())[0].text == "reply 0"
+
+
+def test_paths_that_cannot_be(tmp_path: Path) -> None:
+    with pytest.raises(JudgeError, match="is a folder"):
+        Ledger(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(JudgeError, match="accepted is a file that can be written"):
+        Ledger(tmp_path / "file" / "ledger.sqlite")
+    with pytest.raises(JudgeError, match="accepted is a file that can be written"):
+        Ledger("/proc/ledger.sqlite")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_folder(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(JudgeError, match="accepted is a file that can be written"):
+        Ledger(tmp_path / "ledger.sqlite")
+
+
+def test_a_path_with_odd_characters(tmp_path: Path, counting_model: Models) -> None:
+    path = tmp_path / "a b?mode=ro#é%41" / "led ger.sqlite"
+    with LedgerLM(counting_model(), Ledger(path), "run") as lm:
+        counting_model.ask(lm, counting_model.request())
+    assert path.is_file()
+    assert sorted(file.name for file in path.parent.iterdir()) == ["led ger.sqlite"], "one file once it is closed"
+
+
+def test_a_replay_leaves_nothing_beside_the_file(path: Path) -> None:
+    Ledger(path).close()
+    with Ledger(path, read_only=True) as ledger:
+        assert ledger.find("unknown") is None
+        with pytest.raises(JudgeError, match="readonly"):
+            ledger.release("unknown", "run", failed=True)
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_a_file_that_cannot_be_written_is_replayed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite wants to write beside a file with a write-ahead log even to read it."""
+    Ledger(path).close()
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with Ledger(path, read_only=True) as ledger:
+        assert ledger.find("unknown") is None
+        assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_a_full_disk_keeps_what_was_written(path: Path, counting_model: Models) -> None:
+    with Ledger(path) as ledger:
+        lm = LedgerLM(counting_model(), ledger, "run")
+        (pages,) = ledger._db.execute("PRAGMA page_count").fetchone()
+        ledger._db.execute(f"PRAGMA max_page_count = {pages + 1}")
+        with pytest.raises(JudgeError, match="full: free some space"):
+            counting_model.ask(lm, *(counting_model.request(i) for i in range(200)))
+        ledger._db.execute("PRAGMA max_page_count = 1000000")
+        assert 1 < lm.spent().calls < 200
+        counting_model.ask(lm, *(counting_model.request(i) for i in range(200)))
+        assert lm.spent().calls == 200

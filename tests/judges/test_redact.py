@@ -1,0 +1,47 @@
+"""Tests of what is hidden in messages, and what is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from judges.redact import HIDDEN, redact, redact_url
+
+
+def test_values_of_secret_variables_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_PROVIDER_API_KEY", "abcd-efgh-1234")
+    monkeypatch.setenv("OTHER_TOKEN", "abcd-efgh-1234-longer")
+    monkeypatch.setenv("SHORT_TOKEN", "error")
+    monkeypatch.setenv("HOME_PAGE", "an-ordinary-value")
+    text = "abcd-efgh-1234-longer, abcd-efgh-1234: error at an-ordinary-value"
+    assert redact(text) == f"{HIDDEN}, {HIDDEN}: error at an-ordinary-value"
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("key sk-proj-abcDEF_12345678 is wrong", f"key {HIDDEN} is wrong"),
+        ("Authorization: Bearer abc.def-ghi12345", f"Authorization: Bearer {HIDDEN}"),
+        ("GET https://host/v1?alt=x&key=AIzaSyA1234567", f"GET https://host/v1?alt=x&key={HIDDEN}"),
+        (
+            "the key of the span task-12345678 is disk-abcdefghij",
+            "the key of the span task-12345678 is disk-abcdefghij",
+        ),
+        ("bearer of bad news", "bearer of bad news"),
+    ],
+)
+def test_what_looks_like_a_key_is_hidden(text: str, hidden: str) -> None:
+    assert redact(text) == hidden
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://127.0.0.1:8000/v1", "http://127.0.0.1:8000/v1"),
+        ("https://user:password@host.example/v1?key=abc#x", "https://host.example/v1"),
+        ("http://[::1]:80/v1", "http://[::1]:80/v1"),
+        ("", ""),
+        ("nonsense", ""),
+    ],
+)
+def test_a_url_is_shown_without_what_may_be_secret(url: str, shown: str) -> None:
+    assert redact_url(url) == shown
