@@ -76,11 +76,11 @@ def _row(
     options: ReadOptions,
 ) -> tuple[LabeledTrace, str | None]:
     """The row, and the trajectory_id of the labels that it took."""
-    task = str(record.get("task_id", "")).strip()
+    names = [record.get("task_id"), record.get("trial")]
+    task, trial = ("" if name is None else mend_value(str(name).strip(), where, options) for name in names)
     if not task:
         raise TraceError(f"{where}, task_id: is missing: accepted is a number or a text")
-    trial = record.get("trial")
-    trace_id = f"tau-{task}" if trial is None else f"tau-{task}-{trial}"
+    trace_id = f"tau-{task}-{trial}".removesuffix("-")
     trace = build_trace(trace_id, _spans(record["traj"], where, options), "none", where, options)
     reward = record.get("reward")
     passed = isinstance(reward, int | float) and reward >= 1

@@ -177,7 +177,7 @@ def _literal(text: str) -> JSON:
 
 def get(node: JSON, *path: str) -> JSON:
     for key in path:
-        node = node.get(key) if isinstance(node, Mapping) else None
+        node = node.get(key) if isinstance(node, dict) else None
     return node
 
 

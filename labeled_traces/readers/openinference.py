@@ -169,14 +169,11 @@ def _without_answer(value: JSON, place: str, options: ReadOptions) -> JSON:
 
 
 def _trace_id(record: Mapping[str, JSON], path: Path, where: str, options: ReadOptions) -> str:
-    trace_id = _text(_first(nest({k: v for k, v in record.items() if k in _TRACE_KEYS}), *_TRACE_KEYS)).strip()
+    trace_id = _text(_first(record, "trace_id", "context.trace_id") or record.get("context.trace_id")).strip()
     if trace_id:
         return str(mend_value(trace_id, f"{where}, trace_id", options))
     options.report.add("no trace_id, file name taken", where)
     return path.stem
-
-
-_TRACE_KEYS = ("trace_id", "context", "context.trace_id")
 
 
 def _is_span(record: Mapping[str, JSON]) -> bool:

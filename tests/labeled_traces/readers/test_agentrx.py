@@ -187,6 +187,11 @@ def test_labels_of_several_failed_runs_need_the_runs_name(tmp_path: Path) -> Non
     assert [len(row.errors) for row in data] == [0, 1]
 
 
+def test_trace_ids_without_a_trial(tmp_path: Path) -> None:
+    data, _ = import_runs(tmp_path, [run("a\ud800", trial=None), run(7, trial=3)])
+    assert data.ids == ("tau-a\ufffd", "tau-7-3")
+
+
 def test_one_trace_id_twice(tmp_path: Path) -> None:
     data, report = import_runs(tmp_path, [run(2, 1.0), run(2, 1.0)])
     assert len(data) == 1
@@ -238,6 +243,7 @@ def test_awkward_messages(tmp_path: Path) -> None:
         (run(traj="hello"), "traj: is str or empty"),
         (run(traj=[3]), r"traj\[0\]: accepted is a chat message with a role"),
         (run(traj=[{"role": None}]), r"traj\[0\]: accepted"),
+        (run(task_id=None), "task_id: is missing"),
         (run(task_id=""), "task_id: is missing: accepted is a number or a text"),
         ({"traj_": 1}, "not a tau-bench run: accepted is"),
         (3, "not a tau-bench run"),
