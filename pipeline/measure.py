@@ -110,7 +110,7 @@ def measure(work: Measurement, say: Say) -> Measured:
     if held_out:
         uses = record_test_use(out.parent / TEST_USES, data=rows.hash, programs=programs, model=model)
     out.mkdir(parents=True, exist_ok=True)
-    with open_lm(out / "ledger.sqlite", out.name, work.budget, work.prices, work.timeout) as lm:
+    with open_lm(out / "ledger.sqlite", "run", work.budget, work.prices, work.timeout) as lm:
         judgments = _judge(work, suite, rows, lm, out)
         usage = lm.spent()
     table = match_judgments(list(rows), suite.rule.apply(judgments), matcher)

@@ -72,7 +72,8 @@ class Run:
         """The way to the models, with the run's ledger, budget and prices."""
         budget = Budget(**self.config.budget.model_dump())
         prices = Price.parse(self.config.prices)
-        return open_lm(self.folder.ledger, self.folder.name, budget, prices, self.config.judges.timeout)
+        # The ledger is this run's alone: its name in there stays the same when the folder is moved.
+        return open_lm(self.folder.ledger, "run", budget, prices, self.config.judges.timeout)
 
 
 def prepare(config: ExperimentConfig, say: Say) -> Run:

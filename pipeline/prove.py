@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 
 from judges.budget import Usage
@@ -48,7 +48,7 @@ def prove(run: Run, tuned: JudgeSuite, lm: LedgerLM, say: Say) -> Result:
     if run.holistic is not None:
         judgments[HOLISTIC] = _judge(run, HOLISTIC, run.holistic, rows, lm)
     say(f"testset: {len(rows)} held-out traces judged {run.config.validation.repeats} times by each judge")
-    tables = {name: match_judgments(rows, found, run.matcher) for name, found in judgments.items()}
+    tables = {name: _table(run, rows, found) for name, found in judgments.items()}
     metrics = MetricSettings(seed=run.config.seed)
     controls = _controls(run, rows)
     identical = tuned.hash == run.suite.hash
@@ -94,6 +94,13 @@ def _judge(run: Run, name: str, suite: JudgeSuite, rows: Sequence[LabeledTrace],
     save_judgments(path, judgments)
     check_replies(judgments)
     return suite.rule.apply(judgments)
+
+
+def _table(run: Run, rows: Sequence[LabeledTrace], judgments: Sequence[Judgment]) -> MatchTable:
+    """About the run's dimensions alone: the holistic judge speaks of all seven."""
+    table = match_judgments(rows, judgments, run.matcher)
+    wanted = tuple(name for name in table.dimensions if name in run.suite.programs)
+    return replace(table, dimensions=wanted, cells={key: cell for key, cell in table.cells.items() if key[1] in wanted})
 
 
 def _controls(run: Run, rows: Sequence[LabeledTrace]) -> dict[str, MatchTable]:

@@ -1,0 +1,339 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from judges.decision import DecisionRule
+from judges.lm import BudgetExhausted
+from judges.program import JudgeSuite
+from labeled_traces.dataset import Dataset
+from labeled_traces.split import LeakageError, SplitManifest, make_split
+from labeled_traces.trace import TraceError
+from pipeline.config import ExperimentConfig, PipelineError, parse_config
+from pipeline.evaluate import load_judgments
+from pipeline.results import HEADLINE, Result
+from pipeline.run import optimize, run_experiment, validate_run
+
+ROOT = Path(__file__).parents[2]
+TWO = ["logical_consistency", "tool_calling"]
+
+
+def quiet(_: str) -> None: ...
+
+
+def experiment(output: Path, **changes: Any) -> ExperimentConfig:
+    """Small and quick: two dimensions, few proposals, no MLflow."""
+    values: dict[str, Any] = {
+        "name": "small",
+        "output": str(output),
+        "data": {"simulated": {"traces": 120}},
+        "judges": {"dimensions": TWO},
+        "matcher": {"kind": "text"},
+        "search": {"settings": {"max_calls": 600, "max_iterations": 4}},
+        "validation": {"repeats": 2},
+        "tracking": {"enabled": False},
+    }
+    return parse_config({**values, **changes}, "test", output)
+
+
+def cheap(output: Path, **changes: Any) -> ExperimentConfig:
+    """No search at all."""
+    few = {"dimensions": TWO, "holistic": False}
+    return experiment(output, **{"search": {"optimizer": "seed"}, "rule": {"enabled": False}, "judges": few, **changes})
+
+
+def calls_in(folder: Path) -> int:
+    with sqlite3.connect(folder / "ledger.sqlite") as db:
+        count: int = db.execute("SELECT count(*) FROM calls").fetchone()[0]
+    db.close()
+    return count
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """One whole run, with MLflow."""
+    config = experiment(tmp_path_factory.mktemp("whole"), tracking={"experiment": "tests"})
+    return run_experiment(config, quiet)
+
+
+def test_the_result_holds_every_number(finished: Result) -> None:
+    document = finished.to_json()
+    assert document == json.loads((finished.run_dir / "validation.json").read_text())
+    assert set(document["testset"]) == {"seed", "tuned", "holistic", "flag_all", "silent", "guess"}
+    for side in document["testset"].values():
+        for metric in HEADLINE:
+            assert {"value", "low", "high", "n"} <= set(side[metric])
+            assert side[metric]["value"] is not None or side[metric]["reason"]
+    assert document["verdict"] in ("PASS", "FAIL", "INCONCLUSIVE")
+    assert document["simulated"] is True
+    assert document["cost"] == 0
+    assert document["calls"] == calls_in(finished.run_dir)
+    assert document["tokens"] > document["calls"]
+    assert document["differences"]["coverage"]["value"] == pytest.approx(
+        document["testset"]["tuned"]["coverage"]["value"] - document["testset"]["seed"]["coverage"]["value"]
+    )
+
+
+def test_tuning_helps_in_the_simulated_world(finished: Result) -> None:
+    assert (finished.differences["f1"].low or 0) > 0
+    assert finished.beaten.get("f1", []) == []
+
+
+def test_everything_lies_in_the_folder(finished: Result) -> None:
+    folder = finished.run_dir
+    seed, tuned = JudgeSuite.load(folder / "programs" / "seed"), JudgeSuite.load(folder / "programs" / "tuned")
+    assert list(seed.programs) == list(tuned.programs) == TWO
+    assert seed.hash != tuned.hash
+    assert seed.rule == DecisionRule()
+    assert finished.provenance["tuned judges"] == tuned.hash
+    manifest = SplitManifest.load(folder / "split.json")
+    data = Dataset.load(folder / "data.jsonl")
+    manifest.check(data)
+    held_out = load_judgments(folder / "judgments" / "testset-tuned.jsonl")
+    assert {judgment.trace_id for judgment in held_out} == set(manifest.testset)
+    development = load_judgments(folder / "judgments" / "development-tuned.jsonl")
+    assert {judgment.trace_id for judgment in development} == {*manifest.trainset, *manifest.valset}
+    metrics = json.loads((folder / "metrics.json").read_text())
+    assert set(metrics["dimensions"]) == set(TWO)
+    assert metrics["rule"]["rule"] == tuned.rule.to_json()
+    trials = [json.loads(line) for line in (folder / "trials.jsonl").read_text().splitlines()]
+    assert {trial["dimension"] for trial in trials} == set(TWO)
+    assert {trial["program"] for trial in trials} >= {program.hash for program in tuned.programs.values()}
+    assert "<svg" in (folder / "report.html").read_text()
+
+
+def test_the_search_saw_no_held_out_trace(finished: Result) -> None:
+    manifest = SplitManifest.load(finished.run_dir / "split.json")
+    tuned = JudgeSuite.load(finished.run_dir / "programs" / "tuned")
+    shown = {row["trace_id"] for program in tuned.programs.values() for row in program.shown_examples}
+    assert shown <= set(manifest.trainset)
+
+
+def test_mlflow_has_one_run_with_everything(finished: Result) -> None:
+    from mlflow import MlflowClient
+
+    output = finished.run_dir.parent
+    client = MlflowClient(tracking_uri=f"sqlite:///{output}/mlflow.db")
+    found = client.get_experiment_by_name("tests")
+    assert found is not None
+    runs = client.search_runs([found.experiment_id])
+    assert len(runs) == 1
+    data = runs[0].data
+    assert data.metrics["coverage/tuned"] == finished.sides["tuned"].metrics["coverage"].value
+    assert data.metrics["coverage/tuned/low"] == finished.sides["tuned"].metrics["coverage"].low
+    assert data.metrics["f1/difference"] == finished.differences["f1"].value
+    assert data.metrics["calls"] == finished.usage.calls
+    assert data.tags["simulated"] == "true"
+    assert data.tags["verdict"] == finished.verdict
+    assert data.params["search.optimizer"] == "gepa"
+    assert data.params["data.simulated.traces"] == "120"
+    assert runs[0].info.status == "FINISHED"
+    artifacts = output / "mlartifacts" / runs[0].info.run_id / "artifacts"
+    for name in ("report.html", "config.yaml", "split.json", "validation.json", "judgments/testset-seed.jsonl"):
+        assert (artifacts / name).is_file(), name
+    assert JudgeSuite.load(artifacts / "programs" / "tuned").hash == finished.provenance["tuned judges"]
+
+
+def test_the_same_again_costs_nothing_and_says_the_same(finished: Result, tmp_path: Path) -> None:
+    folder = tmp_path / finished.run_dir.name
+    shutil.copytree(finished.run_dir, folder)
+    before = calls_in(folder)
+    again = run_experiment(experiment(tmp_path), quiet)
+    assert again.run_dir == folder
+    assert calls_in(folder) == before
+    expected = finished.to_json()
+    for name in ("run_dir", "provenance"):
+        expected.pop(name)
+    assert {name: value for name, value in again.to_json().items() if name in expected} == expected
+
+
+def test_a_run_is_validated_wherever_it_lies(finished: Result, tmp_path: Path) -> None:
+    folder = tmp_path / "moved"
+    shutil.copytree(finished.run_dir, folder)
+    config = (folder / "config.yaml").read_text()
+    (folder / "config.yaml").write_text(config.replace("enabled: true\n  uri", "enabled: false\n  uri"))
+    result = validate_run(folder, quiet)
+    assert result.run_dir == folder
+    assert {name: side.metrics for name, side in result.sides.items()} == {
+        name: side.metrics for name, side in finished.sides.items()
+    }
+    assert result.usage.calls == finished.usage.calls
+    assert not (tmp_path / "mlflow.db").exists()
+
+
+def test_optimize_leaves_the_testset_alone(tmp_path: Path) -> None:
+    run, suite, usage = optimize(cheap(tmp_path), quiet)
+    assert usage.calls == 0
+    assert suite.hash == run.suite.hash
+    assert not (run.folder["judgments"]).exists()
+    assert not (tmp_path / "test_uses.jsonl").exists()
+    result = validate_run(run.folder.path, quiet)
+    assert (tmp_path / "test_uses.jsonl").read_text().count("\n") == 1
+    assert result.test_uses == 1
+
+
+def test_no_change_is_no_gain(tmp_path: Path) -> None:
+    result = run_experiment(cheap(tmp_path), quiet)
+    assert result.verdict == "INCONCLUSIVE"
+    assert result.differences["coverage"].value == 0
+    assert result.sides["seed"].metrics == result.sides["tuned"].metrics
+
+
+def test_each_use_of_a_testset_is_counted_once(tmp_path: Path) -> None:
+    first = run_experiment(cheap(tmp_path), quiet)
+    assert run_experiment(cheap(tmp_path), quiet).test_uses == 1
+    other = run_experiment(cheap(tmp_path, judges={"dimensions": TWO, "trace_tokens": 9000, "holistic": False}), quiet)
+    assert other.run_dir != first.run_dir
+    assert other.test_uses == 2
+
+
+def test_a_text_of_the_testset_in_a_prompt_is_refused(tmp_path: Path) -> None:
+    run, suite, _ = optimize(cheap(tmp_path), quiet)
+    held_out = next(row for row in run.manifest.testset_of(run.dataset) if row.errors_of("tool_calling"))
+    program = suite.programs["tool_calling"]
+    leaky = program.with_parts({"rubric": f"{program.rubric}\n{held_out.errors[0].description}"}, "by hand")
+    suite.with_program(leaky).save(run.folder.programs("tuned"))
+    with pytest.raises(LeakageError, match="tool_calling rubric holds 8 words in a row of the held-out trace"):
+        validate_run(run.folder.path, quiet)
+    assert not (tmp_path / "test_uses.jsonl").exists()
+
+
+def test_a_used_up_budget_is_resumed_with_a_larger_one(finished: Result, tmp_path: Path) -> None:
+    lines: list[str] = []
+    with pytest.raises(BudgetExhausted):
+        run_experiment(experiment(tmp_path, budget={"calls": 300}), lines.append)
+    (folder,) = tmp_path.glob("small-*")
+    assert calls_in(folder) == 300
+    assert any("the budget ends it at 300 calls" in line for line in lines)
+    assert (folder / "trials.jsonl").is_file()
+    with pytest.raises(PipelineError, match="tuning has not ended"):
+        validate_run(folder, quiet)
+    result = run_experiment(experiment(tmp_path), quiet)
+    assert result.run_dir == folder
+    assert result.provenance["tuned judges"] == finished.provenance["tuned judges"]
+    assert result.usage == finished.usage
+
+
+def test_a_budget_that_ends_on_the_testset_keeps_the_judgments(tmp_path: Path) -> None:
+    with pytest.raises(BudgetExhausted, match="judgments were not made"):
+        run_experiment(cheap(tmp_path, budget={"calls": 50}), quiet)
+    (folder,) = tmp_path.glob("small-*")
+    outcomes = [str(judgment.outcome) for judgment in load_judgments(folder / "judgments" / "testset-seed.jsonl")]
+    assert outcomes.count("scored") == 50
+    assert outcomes.count("not_run") == len(outcomes) - 50
+
+
+def test_a_killed_run_ends_as_an_unbroken_one(finished: Result, tmp_path: Path) -> None:
+    """kill -9 in the middle of the search, twice."""
+    config = experiment(tmp_path)
+    file = tmp_path / "experiment.yaml"
+    file.write_text(json.dumps(config.model_dump(mode="json")))
+    command = [sys.executable, "-m", "pipeline.cli", "optimize", str(file)]
+    for rows in (150, 500):
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_for_calls(tmp_path, rows, process)
+        os.kill(process.pid, signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+    (folder,) = tmp_path.glob("small-*")
+    assert 500 <= calls_in(folder) < finished.usage.calls
+    result = run_experiment(config, quiet)
+    assert result.provenance["tuned judges"] == finished.provenance["tuned judges"]
+    assert result.usage == finished.usage
+    assert result.sides == finished.sides
+
+
+def wait_for_calls(output: Path, rows: int, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        for ledger in output.glob("small-*/ledger.sqlite"):
+            try:
+                if calls_in(ledger.parent) >= rows:
+                    return
+            except sqlite3.OperationalError:
+                pass  # its tables are not there yet
+        time.sleep(0.01)
+    raise AssertionError(f"the run never got to {rows} calls")
+
+
+def test_own_data_own_split_own_judges(finished: Result, tmp_path: Path) -> None:
+    data = Dataset.load(finished.run_dir / "data.jsonl")
+    data.save(tmp_path / "data.jsonl")
+    manifest = make_split(data, 7)
+    manifest.save(tmp_path / "split.json")
+    config = cheap(
+        tmp_path,
+        data={"path": "data.jsonl"},
+        split={"manifest": "split.json"},
+        judges={"dimensions": ["tool_calling"], "programs": str(finished.run_dir / "programs" / "tuned")},
+    )
+    run, suite, _ = optimize(config, quiet)
+    assert run.manifest == manifest
+    assert list(suite.programs) == ["tool_calling"]
+    assert suite.rule == JudgeSuite.load(finished.run_dir / "programs" / "tuned").rule
+    result = validate_run(run.folder.path, quiet)
+    assert result.traces == len(manifest.testset)
+    assert set(result.sides["holistic"].dimensions) == {"tool_calling"}
+
+
+def test_data_that_changed_after_its_split(finished: Result, tmp_path: Path) -> None:
+    rows = list(Dataset.load(finished.run_dir / "data.jsonl"))
+    make_split(Dataset(rows), 7).save(tmp_path / "split.json")
+    Dataset(rows[:-1]).save(tmp_path / "data.jsonl")
+    config = cheap(tmp_path, data={"path": "data.jsonl"}, split={"manifest": "split.json"})
+    with pytest.raises(TraceError, match="split again"):
+        optimize(config, quiet)
+    assert not list(tmp_path.glob("small-*/ledger.sqlite"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"search": {"optimizer": "gepaa"}}, "did you mean `gepa`"),
+        ({"search": {"settings": {"max_cals": 3}}}, "did you mean `max_calls`"),
+        ({"validation": {"gates": {"primry": "f1"}}}, "primry"),
+        ({"judges": {"programs": "nowhere"}}, "nowhere"),
+        ({"data": {"path": "nothing.jsonl"}}, "nothing.jsonl"),
+    ],
+)
+def test_bad_settings_are_told_before_anything_happens(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        run_experiment(experiment(tmp_path, **changes), quiet)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_judges_that_the_folder_lacks(finished: Result, tmp_path: Path) -> None:
+    judges = {"programs": str(finished.run_dir / "programs" / "tuned"), "dimensions": ["plan_quality", "tool_calling"]}
+    with pytest.raises(PipelineError, match="holds no judge of plan_quality"):
+        optimize(cheap(tmp_path, judges=judges), quiet)
+
+
+@pytest.mark.parametrize("name", ["missing", "empty"])
+def test_a_folder_that_is_no_run(tmp_path: Path, name: str) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(PipelineError, match="is not a run"):
+        validate_run(tmp_path / name, quiet)
+
+
+def test_what_it_may_cost_is_said_first(tmp_path: Path) -> None:
+    lines: list[str] = []
+    run_experiment(cheap(tmp_path), lines.append)
+    cost = next(i for i, line in enumerate(lines) if line.startswith("cost: about"))
+    testset = next(i for i, line in enumerate(lines) if line.startswith("testset:"))
+    assert cost < testset
+    assert "free: the model is simulated" in lines[cost]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_shuffled_labels_bring_no_gain(tmp_path: Path, seed: int) -> None:
+    config = experiment(tmp_path, seed=seed, data={"simulated": {"traces": 80, "seed": seed, "null": True}})
+    assert run_experiment(config, quiet).verdict != "PASS"
