@@ -12,7 +12,7 @@ from pathlib import Path
 
 from labeled_traces.copied_text import copied_runs
 from labeled_traces.dataset import Dataset, LabeledTrace
-from labeled_traces.files import parse_json, read_lines, write_lines
+from labeled_traces.files import parse_json, read_lines, read_text, write_lines
 from labeled_traces.trace import JSON, TraceError, text_hash
 
 PARTS = ("trainset", "valset", "testset")
@@ -113,7 +113,7 @@ class SplitManifest:
         Raises:
             TraceError: not a manifest, or changed after it was written.
         """
-        record = parse_json("".join(line for _, line in read_lines(Path(path))), str(path))
+        record = parse_json(read_text(Path(path)), str(path))
         try:
             written = record.pop("manifest_hash")
             lists: dict[str, JSON] = {name: tuple(record.pop(name)) for name in ("fractions", *PARTS)}
@@ -152,7 +152,7 @@ def make_split(dataset: Dataset, seed: int, fractions: tuple[float, float, float
     ids = [sorted(i for g, group in enumerate(groups) if part_of[g] == p for i in group) for p in range(len(PARTS))]
     return SplitManifest(
         seed=seed,
-        fractions=fractions,
+        fractions=(fractions[0], fractions[1], fractions[2]),
         dataset_hash=dataset.hash,
         trainset=tuple(ids[0]),
         valset=tuple(ids[1]),

@@ -12,7 +12,8 @@ from labeled_traces.readers.repair import canonical_id, mend_value
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.trace import JSON, Trace, TraceError
 
-_FORM = "hex"
+ID_FORM = "hex"
+"""How OpenInference writes the ids of traces and spans, see `canonical_id`."""
 
 
 def is_annotation(record: Mapping[str, JSON]) -> bool:
@@ -45,27 +46,27 @@ class Annotations:
         """Raises: TraceError if the record is no annotation."""
         if not isinstance(record, dict) or not isinstance(record.get("errors"), list):
             raise TraceError(f"{where}: not an annotation: accepted is {{trace_id, errors: [...], scores: [...]}}")
-        key = canonical_id(str(record.get("trace_id") or trace_id), _FORM)
+        key = canonical_id(str(record.get("trace_id") or trace_id), ID_FORM)
         known = self.by_trace.setdefault(key, [])
         if any(record == other for _, other in known):
             self.options.report.add("annotation twice, kept once", where)
         else:
             known.append((where, record))
 
-    def label(self, trace: Trace, form: str, where: str) -> LabeledTrace:
+    def label(self, trace: Trace, where: str) -> LabeledTrace:
         """The trace with all that was said about it."""
-        key = canonical_id(trace.trace_id, _FORM)
+        key = canonical_id(trace.trace_id, ID_FORM)
         self.used.add(key)
         found = self.by_trace.get(key, [])
         if not found:
             self.options.report.add("trace without annotation", f"{where}, trace {trace.trace_id}")
-        spans = {canonical_id(span.span_id, form): span.span_id for span in reversed(trace.spans)}
+        spans = {canonical_id(span.span_id, ID_FORM): span.span_id for span in reversed(trace.spans)}
         errors: list[ErrorLabel] = []
         scores: list[JSON] = []
         for place, record in found:
             rater = mend_value(str(record.get("annotator") or record.get("rater") or ""), place, self.options)
             for number, error in enumerate(record["errors"], 1):
-                errors.append(self._error(error, rater, spans, form, f"{place}, error {number}"))
+                errors.append(self._error(error, rater, spans, f"{place}, error {number}"))
             scores += _list(record.get("scores"))
         return LabeledTrace(
             trace=trace,
@@ -79,7 +80,7 @@ class Annotations:
             if key not in self.used:
                 self.options.report.add("annotation without a trace", f"{found[0][0]}, trace {key}")
 
-    def _error(self, error: JSON, rater: str, spans: Mapping[str, str], form: str, where: str) -> ErrorLabel:
+    def _error(self, error: JSON, rater: str, spans: Mapping[str, str], where: str) -> ErrorLabel:
         if not isinstance(error, dict):
             raise TraceError(f"{where}: is {type(error).__name__}: accepted is {{category, location, impact, ...}}")
         report, taxonomy = self.options.report, self.options.taxonomy
@@ -87,7 +88,7 @@ class Annotations:
         category = texts["category"].strip()
         if taxonomy.find(category) is None:
             report.add("category that the taxonomy does not have", f"{where}: {category!r}")
-        span_id = spans.get(canonical_id(str(error.get("location") or ""), form))
+        span_id = spans.get(canonical_id(str(error.get("location") or ""), ID_FORM))
         if span_id is None:
             report.add("location that is no span of the trace", f"{where}: {error.get('location')!r}")
         try:

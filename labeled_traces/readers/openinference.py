@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
-from labeled_traces.readers.annotations import Annotations, is_annotation
+from labeled_traces.readers.annotations import ID_FORM, Annotations, is_annotation
 from labeled_traces.readers.attributes import get, inputs_and_outputs, kept_attributes, nest
 from labeled_traces.readers.fields import duration, seconds, span_kind, status
 from labeled_traces.readers.records import read_records
@@ -21,10 +21,10 @@ from labeled_traces.readers.repair import build_trace, canonical_id, mend_value
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.trace import JSON, Span, TraceError
 
-FORM = "hex"
 _ACCEPTED = "accepted are {trace_id, spans}, {trace, labels}, and spans with span_id or context.span_id"
-# Keys under which benchmark harnesses carry the answer.
-_ANSWER_KEYS = {"true_answer", "annotator metadata", "test_patch", "final answer"}
+# Keys under which benchmark harnesses carry the answer, and the keys beside which a common word is one of them.
+_ANSWER_KEYS = {"true_answer", "annotator metadata", "test_patch"}
+_ANSWER_BESIDE = {"final answer": "annotator metadata", "patch": "test_patch"}
 
 
 def role(record: JSON) -> str | None:
@@ -51,12 +51,12 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
                 raise TraceError(f"{where}: not an OpenInference trace or span: {_ACCEPTED}")
             if _is_span(record):
                 trace_id = _trace_id(record, path, where, options)
-                key = canonical_id(trace_id, FORM)
+                key = canonical_id(trace_id, ID_FORM)
                 flat.setdefault(key, (where, trace_id, []))[2].extend(_spans(record, None, where, options))
             else:
                 yield where, _nested_row(record, path, where, annotations, options)
     for where, trace_id, spans in flat.values():
-        yield where, annotations.label(build_trace(trace_id, spans, FORM, where, options), FORM, where)
+        yield where, annotations.label(build_trace(trace_id, spans, ID_FORM, where, options), where)
     annotations.report_unused()
 
 
@@ -76,7 +76,7 @@ def _nested_row(
     spans = [span for item in record["spans"] for span in _spans(item, None, where, options)]
     if not spans:
         raise TraceError(f"{where}, spans: is empty: a trace needs at least one span")
-    return annotations.label(build_trace(trace_id, spans, FORM, where, options), FORM, where)
+    return annotations.label(build_trace(trace_id, spans, ID_FORM, where, options), where)
 
 
 def _spans(record: JSON, parent: str | None, where: str, options: ReadOptions) -> Iterator[Span]:
@@ -111,11 +111,11 @@ def _span(item: Mapping[str, JSON], above: str | None, where: str, options: Read
         kind = span_kind(record.get("span_kind"))
     inputs, outputs = inputs_and_outputs(attributes, kind, place, options.report)
     start, end = _times(record, place, options)
-    code = status(_first(record, "status_code", "status.status_code", "status.code"))
+    code = status(_first(record, "status_code", "status.status_code", "status.code", "status"))
     name = _text(_first(record, "span_name", "name"))
     span = Span(
         span_id=span_id,
-        parent_id=above if parent is None else _text(parent),
+        parent_id=above or (None if parent is None else _text(parent)),
         name=_text(get(attributes, "tool", "name")) or name if kind == "TOOL" else name,
         kind=kind,
         start=start,
@@ -148,21 +148,17 @@ def _error(record: Mapping[str, JSON], code: str) -> str | None:
     """The last exception event (short), else the status text (which can be a whole stack trace)."""
     events = record.get("events")
     for event in reversed(events if isinstance(events, list) else []):
-        name, exception = (
-            get(event, "attributes", "exception", "type"),
-            get(event, "attributes", "exception", "message"),
-        )
-        if name or exception:
-            return ": ".join(_text(part) for part in (name, exception) if part)
+        parts = [_text(get(event, "attributes", "exception", key)) for key in ("type", "message")]
+        if any(parts):
+            return ": ".join(part for part in parts if part)
     text = _text(_first(record, "status_message", "status.description", "status.message"))
     return text or ("unknown error" if code == "ERROR" else None)
 
 
 def _without_answer(value: JSON, place: str, options: ReadOptions) -> JSON:
     if isinstance(value, dict):
-        answers = [key for key in value if key.strip().casefold() in _ANSWER_KEYS]
-        if "test_patch" in value and "patch" in value:
-            answers.append("patch")
+        plain = {key.strip().casefold(): key for key in value}
+        answers = [key for name, key in plain.items() if name in _ANSWER_KEYS or _ANSWER_BESIDE.get(name) in plain]
         options.report.add("answer left out", f"{place}: {', '.join(answers)}", len(answers))
         return {key: _without_answer(item, place, options) for key, item in value.items() if key not in answers}
     return [_without_answer(item, place, options) for item in value] if isinstance(value, list) else value

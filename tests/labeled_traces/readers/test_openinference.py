@@ -175,6 +175,24 @@ def test_a_swe_bench_row_in_an_input_loses_both_patches(tmp_path: Path) -> None:
     assert report.counts["answer left out"] == 2
 
 
+def test_the_agents_own_final_answer_stays(tmp_path: Path) -> None:
+    said = {
+        "Final answer": "mine",
+        "nested": {"Final answer": SECRET, "Annotator Metadata": {"Steps": SECRET}, "Level": 1},
+    }
+    span = trail_span("aaaa000000000001", "main", "AGENT", span_attributes={"output.value": json.dumps(said)})
+    row, _ = import_one(tmp_path, {"trace_id": TRACE_ID, "spans": [span]})
+    assert row.trace.spans[0].outputs == {"Final answer": "mine", "nested": {"Level": 1}}
+
+
+def test_nesting_wins_over_a_wrong_parent_id(tmp_path: Path) -> None:
+    trace = trail_trace()
+    trace["spans"][0]["child_spans"][0]["parent_span_id"] = "dead"
+    row, report = import_one(tmp_path, trace)
+    assert [(one.parent_id or "-")[-1] for one in row.trace.spans] == ["-", "1", "2", "2"]
+    assert "span with an unknown parent, now a root" not in report.counts
+
+
 def test_a_gold_file_with_a_trailing_comma(tmp_path: Path) -> None:
     text = json.dumps(annotation(), indent=2).replace("\n  ],", ",\n  ],", 1)
     with pytest.raises(json.JSONDecodeError):
