@@ -79,5 +79,5 @@ class Connections:
 
 
 def _note(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What goes wrong in our own work reaches its caller; the rest is libraries' house-keeping and no news for users."""
+    """What goes wrong in our own work reaches its caller; the rest is libraries' house-keeping, no news for users."""
     log.debug("%s", context.get("message"))

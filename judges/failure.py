@@ -49,11 +49,10 @@ class Failure:
         rejected = status in (400, 405, 415, 422, 500, 501)
         if isinstance(error, TimeoutError) or status == 408:
             return cls("timeout", f"no reply within {timeout:g} s")
-        if "ContextWindowExceededError" in names or (status in (400, 413, 422) and TOO_LONG.search(marks)):
+        too_long = status == 413 or (status in (400, 422) and TOO_LONG.search(marks))
+        if too_long or "ContextWindowExceededError" in names:
             # A refused reply schema may be called "too long" as well.
             return cls("too_long", text, rejected=rejected and _names_schema(text))
-        if status == 413:
-            return cls("too_long", text)
         if "ContentPolicyViolationError" in names or (rejected and _REFUSED.search(marks)):
             return cls("provider_error", text, refused=True)
         hopeless = bool(_HOPELESS.search(marks))

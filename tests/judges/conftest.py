@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from judges.litellm_client import LiteLLMClient
 
+if TYPE_CHECKING:
+    from tests.judges.scripted_server import ScriptedServer
+
 KEY = "sk-sentinel-0123456789abcdef"
 
 
 @pytest.fixture(scope="session")
-def one_client() -> Iterator[LiteLLMClient]:
+def one_client(scripted_server: type[ScriptedServer]) -> Iterator[LiteLLMClient]:
+    """A client that has made a call: the first one loads much of LiteLLM, which no test's clock should count."""
+    first = LiteLLMClient()
+    with scripted_server(lambda _: "fine") as server:
+        asyncio.run(first.complete(server.request()))
+    first.close()
     client = LiteLLMClient(timeout=5.0, retries=2, pause=0.01)
     yield client
     client.close()

@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from judges.failure import Failure
 from judges.litellm_client import LiteLLMClient
 from judges.lm import LMError, LMReply, LMRequest, Message
 
@@ -18,6 +22,15 @@ if TYPE_CHECKING:
     Servers = type[ScriptedServer]
 
 SCHEMA = {"type": "object"}
+
+
+class ProviderError(Exception):
+    """In LiteLLM's shape."""
+
+    def __init__(self, status: int, headers: dict[str, str]) -> None:
+        super().__init__("busy")
+        self.status_code = status
+        self.response = SimpleNamespace(headers=headers)
 
 
 def ask(client: LiteLLMClient, request: LMRequest) -> LMReply:
@@ -31,6 +44,35 @@ def test_429_waits_as_long_as_it_is_told(client: LiteLLMClient, scripted_server:
         assert ask(client, server.request()).text == "fine"
         assert 1.0 <= time.monotonic() - start < 3.0
         assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("headers", "least", "most"),
+    [
+        ({"retry-after": "7"}, 7.0, 7.0),
+        ({"retry-after": "0.5"}, 0.5, 0.5),
+        ({"retry-after-ms": "250", "retry-after": "9"}, 0.25, 0.25),
+        ({"retry-after": format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)}, 3500.0, 3600.0),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0, 0.0),
+    ],
+)
+def test_what_the_provider_asks_to_wait(headers: dict[str, str], least: float, most: float) -> None:
+    wait = Failure.of(ProviderError(429, headers), 1.0).wait
+    assert wait is not None
+    assert least <= wait <= most
+
+
+@pytest.mark.parametrize("headers", [{}, {"retry-after": "soon"}, {"retry-after": "-1"}, {"retry-after": ""}])
+def test_no_wait_that_can_be_read(headers: dict[str, str]) -> None:
+    assert Failure.of(ProviderError(429, headers), 1.0).wait is None
+
+
+def test_an_error_of_any_other_kind_is_the_providers_and_not_tried_again() -> None:
+    assert Failure.of(KeyError("choices"), 1.0) == Failure("provider_error", "'choices'")
+
+
+def test_a_long_message_is_cut() -> None:
+    assert len(Failure.of(ValueError("long " * 1000), 1.0).message) < 700
 
 
 def test_a_wait_that_is_too_long_is_a_failure(client: LiteLLMClient, scripted_server: Servers) -> None:
@@ -78,6 +120,7 @@ def test_failures_that_stay_are_not_tried_again(
         assert len(server.requests) == 1
 
 
+@pytest.mark.usefixtures("client")
 def test_a_hang_is_a_timeout_and_the_others_finish(scripted_server: Servers) -> None:
     def script(body: dict[str, Any]) -> Answer | str:
         hangs = body["messages"][0]["content"] == "hang"
@@ -101,6 +144,7 @@ def test_a_hang_is_a_timeout_and_the_others_finish(scripted_server: Servers) -> 
     assert (error.kind, "no reply within 0.5 s" in str(error)) == ("timeout", True)
 
 
+@pytest.mark.usefixtures("client")
 def test_a_server_that_drips_does_not_outlast_the_timeout(scripted_server: Servers) -> None:
     """Libraries' timeouts start anew with each byte."""
     with scripted_server(lambda _: scripted_server.answer(body=" " * 200, drip=0.05)) as server:
