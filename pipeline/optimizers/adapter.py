@@ -133,13 +133,11 @@ class JudgeAdapter(GEPAAdapter):  # type: ignore[misc]
         self, candidate: Candidate, dataset: Mapping[str, Sequence[Mapping[str, Any]]], parts: Sequence[str]
     ) -> Candidate:
         parent = self.program(candidate)
-        texts: Candidate = {}
-        for part in parts:
-            new, refusal = self._new_text(parent, part, dataset[part])
-            if refusal is not None:
-                self._refused.append(f"{part}: {refusal}")
-            elif new != candidate[part]:
-                texts[part] = new
+        new = {part: self._new_text(parent, part, dataset[part]) for part in parts}
+        changed = {part: text for part, text in new.items() if text is not None and text != candidate[part]}
+        refused = self.tools.checks.refuse(changed)
+        self._refused += [f"{part}: {reason}" for part, reason in refused.items()]
+        texts = {part: text for part, text in changed.items() if part not in refused}
         if not texts:
             why = f"refused before any judge call: {self.last_failure}"
             self._add(Trial(len(self.trials), None, parent.hash, False, why))
@@ -148,22 +146,21 @@ class JudgeAdapter(GEPAAdapter):  # type: ignore[misc]
             self._programs.setdefault(_key(child.parts), child)
         return texts
 
-    def _new_text(self, parent: JudgeProgram, part: str, told: Sequence[Mapping[str, Any]]) -> tuple[str, str | None]:
-        """The proposed text, and why it is refused, if it is."""
+    def _new_text(self, parent: JudgeProgram, part: str, told: Sequence[Mapping[str, Any]]) -> str | None:
+        """The proposed text of a part; None where there is none, for a reason that is kept."""
         if part == "examples":
-            new: str | None = self._examples(parent, told)
-        else:
-            try:
-                lines = [row["Feedback"] for row in told]
-                new = self.tools.reflector.propose(part, parent.parts[part], lines)
-            except NotInLedger:
-                raise
-            except LMError as error:
-                self._no_reply = True
-                return "", f"no reply ({error})"
-        if new is None:
-            return "", "the reflection reply holds no text"
-        return new, None if new == parent.parts[part] else self.tools.checks.refuse(part, new)
+            return self._examples(parent, told)
+        try:
+            text = self.tools.reflector.propose(part, parent.parts[part], [row["Feedback"] for row in told])
+        except NotInLedger:
+            raise
+        except LMError as error:
+            self._no_reply = True
+            self._refused.append(f"{part}: no reply ({error})")
+            return None
+        if text is None:
+            self._refused.append(f"{part}: the reflection reply holds no text")
+        return text
 
     def _examples(self, parent: JudgeProgram, told: Sequence[Mapping[str, Any]]) -> str:
         missed = [category for row in told for category in row["missed"]]

@@ -34,9 +34,9 @@ class ExampleBuilder:
     ) -> str:
         """The program's examples with new ones in front, at most as many as its knobs show.
 
-        `missed`: label categories of errors that the judge did not see, the most frequent get an example each; a clean
-        example is added where it saw errors that are none. Traces in `avoid` (those that the child will be tried on)
-        give none. Nothing to add: the text as it is.
+        `missed`: label categories of errors that the judge did not see; the two most frequent get an example each. A
+        clean example, from a trace that people checked if there is one, is added where the judge saw errors that are
+        none. Traces in `avoid` (those that the child will be tried on) give none. Nothing to add: the text as it is.
         """
         old = [line for line in program.examples.splitlines() if line.strip()]
         shown = {json.loads(line).get("trace_id") for line in old}
@@ -52,8 +52,9 @@ class ExampleBuilder:
             if known:
                 new.append(self._error_example(*draw.choice(known)))
         clean = [row for row in rows if not row.errors]
+        checked = [row for row in clean if row.clean == "checked"]
         if spurious and clean:
-            new.append(self._clean_example(draw.choice(clean)))
+            new.append(self._clean_example(draw.choice(checked or clean)))
         lines = [json.dumps(example, ensure_ascii=False) for example in new] + old
         return "\n".join(lines[: program.knobs.max_examples])
 

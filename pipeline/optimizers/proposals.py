@@ -52,35 +52,46 @@ class ProposalChecks:
         }
     )
 
-    def refuse(self, part: str, text: str) -> str | None:
-        """The reason why this text must not become this part, in words; None where nothing speaks against it."""
+    def refuse(self, texts: Mapping[str, str]) -> dict[str, str]:
+        """Part -> the reason why its text must not be taken. A part that nothing speaks against is not in it."""
+        refused = {part: fault for part, text in texts.items() if (fault := next(self._faults(part, text), None))}
+        own = {
+            part: self._own_lines(text) for part, text in texts.items() if part not in refused and part != "examples"
+        }
+        rows = (*self.development.trainset, *self.development.valset)
+        for copy in copied_runs(own, rows, words=COPIED_WORDS):
+            said = f"it copies a run of words from labelled trace {copy.trace_id!r}: {copy.run!r}"
+            refused.setdefault(copy.name, said)
+        return refused
+
+    def _faults(self, part: str, text: str) -> Iterator[str]:
         cap = self.part_chars[part]
         if not text.strip():
-            return "the text is empty"
+            yield "the text is empty"
         if len(text) > cap:
-            return f"the text has {len(text)} characters, at most {cap} are accepted"
-        return next(self._example_faults(text) if part == "examples" else self._text_faults(part, text), None)
+            yield f"the text has {len(text)} characters, at most {cap} are accepted"
+        yield from self._example_faults(text) if part == "examples" else self._text_faults(part, text)
+
+    def _own_lines(self, text: str) -> str:
+        """The lines that are not the input program's."""
+        return "\n".join(line for line in text.splitlines() if line.strip() not in self._seed_lines)
 
     def _text_faults(self, part: str, text: str) -> Iterator[str]:
-        fresh = "\n".join(line for line in text.splitlines() if line.strip() not in self._seed_lines)
-        if found := _PLACEHOLDER.search(fresh):
+        own = self._own_lines(text)
+        if found := _PLACEHOLDER.search(own):
             yield f"it holds a placeholder, {found.group()!r}: nothing would fill it"
-        if found := _CONTRACT.search(fresh):
+        if found := _CONTRACT.search(own):
             yield f"it holds a heading or fence of the contract, {found.group().strip()!r}"
-        yield from _personal(fresh)
-        for line in fresh.splitlines():
+        yield from _personal(own)
+        for line in own.splitlines():
             if _SCALE_WORD.search(line) and (found := _OTHER_SCALE.search(line)):
                 yield f"it names another score scale, {found.group()!r}: the scale is 0 to 3"
         if part == "rubric":
             lost = [str(score) for score in SCORES if _anchored(score, self.seed.rubric) and not _anchored(score, text)]
             if lost:
                 yield f"it no longer says what these scores mean: {', '.join(lost)}"
-            if found := self._tool_name.search(fresh):
+            if found := self._tool_name.search(own):
                 yield f"a rubric must not name a tool of this agent, {found.group()!r}: that belongs to the notes"
-        rows = (*self.development.trainset, *self.development.valset)
-        copy = next(copied_runs({part: fresh}, rows, words=COPIED_WORDS), None)
-        if copy is not None:
-            yield f"it copies a run of words from labelled trace {copy.trace_id!r}: {copy.run!r}"
 
     def _example_faults(self, text: str) -> Iterator[str]:
         for number, line in enumerate(text.splitlines(), 1):

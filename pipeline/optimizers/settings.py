@@ -12,7 +12,8 @@ from pipeline.optimizers.selection import SelectionRule
 class GepaSettings:
     """Settings of one dimension's search.
 
-    `max_calls`: judge calls, never exceeded; `max_iterations`: proposals. `train_traces`, `val_traces`: at most so many
+    `max_calls`: judgments, never exceeded (a plan extraction, or the second try of a cut reply, is a call of the run's
+    budget but not of this number); `max_iterations`: proposals. `train_traces`, `val_traces`: at most so many
     traces, half of them without labels of the dimension. Every candidate is judged `repeats` times per trace.
     `min_labels`: fewer labelled traces in train or val, and nothing is searched. `alpha`: level of the paired test that
     lets a child pass its minibatch. `max_failures`: failed proposals in a row that end the search. `parts`: which parts

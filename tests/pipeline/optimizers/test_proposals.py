@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
@@ -10,10 +11,14 @@ from pipeline.optimizers.proposals import ProposalChecks, personal_masked, tool_
 if TYPE_CHECKING:
     from tests.pipeline.optimizers.conftest import World
 
+Refuse: TypeAlias = Callable[[str, str], str | None]
+
 
 @pytest.fixture
-def checks(world: World) -> ProposalChecks:
-    return ProposalChecks(world.program, world.development)
+def checks(world: World) -> Refuse:
+    """A part and its text -> why it is refused."""
+    checks = ProposalChecks(world.program, world.development)
+    return lambda part, text: checks.refuse({part: text}).get(part)
 
 
 @pytest.mark.parametrize(
@@ -38,8 +43,8 @@ def checks(world: World) -> ProposalChecks:
         ("Check calculator(x) twice.", "tool of this agent"),
     ],
 )
-def test_a_bad_line_is_refused_with_its_reason(checks: ProposalChecks, world: World, line: str, why: str) -> None:
-    refusal = checks.refuse("rubric", f"{world.program.rubric}\n{line}")
+def test_a_bad_line_is_refused_with_its_reason(checks: Refuse, world: World, line: str, why: str) -> None:
+    refusal = checks("rubric", f"{world.program.rubric}\n{line}")
     assert refusal is not None
     assert why in refusal
 
@@ -54,57 +59,66 @@ def test_a_bad_line_is_refused_with_its_reason(checks: ProposalChecks, world: Wo
         "Scores stay on the 0 to 3 scale.",
     ],
 )
-def test_a_good_line_is_accepted(checks: ProposalChecks, world: World, line: str) -> None:
-    assert checks.refuse("rubric", f"{world.program.rubric}\n{line}") is None
+def test_a_good_line_is_accepted(checks: Refuse, world: World, line: str) -> None:
+    assert checks("rubric", f"{world.program.rubric}\n{line}") is None
 
 
-def test_the_seed_itself_is_accepted_in_every_part(checks: ProposalChecks, world: World) -> None:
+def test_the_seed_itself_is_accepted_in_every_part(checks: Refuse, world: World) -> None:
     for part, text in world.program.parts.items():
         if text:
-            assert checks.refuse(part, text) is None
+            assert checks(part, text) is None
 
 
-def test_notes_may_name_tools(checks: ProposalChecks) -> None:
-    assert checks.refuse("architecture_notes", "The agent calls db_lookup first.") is None
+def test_notes_may_name_tools(checks: Refuse) -> None:
+    assert checks("architecture_notes", "The agent calls db_lookup first.") is None
 
 
 @pytest.mark.parametrize("text", ["", "  \n "])
-def test_an_empty_text_is_refused(checks: ProposalChecks, text: str) -> None:
-    assert checks.refuse("rubric", text) == "the text is empty"
+def test_an_empty_text_is_refused(checks: Refuse, text: str) -> None:
+    assert checks("rubric", text) == "the text is empty"
 
 
 def test_a_text_over_its_cap_is_refused(world: World) -> None:
     checks = ProposalChecks(world.program, world.development, {"rubric": 20})
-    assert "at most 20" in str(checks.refuse("rubric", "x" * 21))
-    assert "at most 20" not in str(checks.refuse("rubric", "x" * 20))
+    assert "at most 20" in checks.refuse({"rubric": "x" * 21})["rubric"]
+    assert "at most 20" not in checks.refuse({"rubric": "x" * 20})["rubric"]
 
 
-def test_a_rubric_must_keep_the_score_anchors(checks: ProposalChecks, world: World) -> None:
+def test_parts_are_checked_each_by_itself(world: World) -> None:
+    checks = ProposalChecks(world.program, world.development)
+    copied = "the lookup of train-4/tool asked for another value"
+    texts = {"rubric": world.program.rubric, "architecture_notes": copied, "output_template": " ", "examples": "?"}
+    refused = checks.refuse(texts)
+    assert set(refused) == {"architecture_notes", "output_template", "examples"}
+    assert "train-4" in refused["architecture_notes"]
+
+
+def test_a_rubric_must_keep_the_score_anchors(checks: Refuse, world: World) -> None:
     kept = [line for line in world.program.rubric.splitlines() if not line.startswith("- 2:")]
-    assert "no longer says what these scores mean: 2" in str(checks.refuse("rubric", "\n".join(kept)))
+    assert "no longer says what these scores mean: 2" in str(checks("rubric", "\n".join(kept)))
     reworded = "Find errors in calls.\n\n**3** no error\n2 = slips\nScore 1: harm\n- 0: disaster"
-    assert checks.refuse("rubric", reworded) is None
+    assert checks("rubric", reworded) is None
 
 
-def test_words_of_a_labelled_trace_or_of_its_labels_are_refused(checks: ProposalChecks) -> None:
+def test_words_of_a_labelled_trace_or_of_its_labels_are_refused(checks: Refuse) -> None:
     # The traces say `1. look up figure 4 for val`, the label `the lookup of val-4/tool asked for another`.
     for text in (
         "the lookup of train-4/tool asked for another value",
         "THE LOOKUP OF VAL-4/TOOL: asked for another value",
     ):
-        assert "copies a run of words from labelled trace" in str(checks.refuse("output_template", text))
-    assert checks.refuse("output_template", "the lookup asked for another value") is None
+        assert "copies a run of words from labelled trace" in str(checks("output_template", text))
+    assert checks("output_template", "the lookup asked for another value") is None
 
 
 def example(trace_id: str, excerpt: str = "@span S1 kind=TOOL") -> str:
     return json.dumps({"excerpt": excerpt, "findings": [], "score": 3, "trace_id": trace_id})
 
 
-def test_examples_come_from_the_trainset_alone(checks: ProposalChecks) -> None:
-    assert checks.refuse("examples", example("train-1")) is None
-    assert "not in the trainset" in str(checks.refuse("examples", f"{example('train-1')}\n{example('val-1')}"))
-    assert "not a JSON object" in str(checks.refuse("examples", "an example"))
-    assert "an e-mail address" in str(checks.refuse("examples", example("train-1", "mail a@b.org")))
+def test_examples_come_from_the_trainset_alone(checks: Refuse) -> None:
+    assert checks("examples", example("train-1")) is None
+    assert "not in the trainset" in str(checks("examples", f"{example('train-1')}\n{example('val-1')}"))
+    assert "not a JSON object" in str(checks("examples", "an example"))
+    assert "an e-mail address" in str(checks("examples", example("train-1", "mail a@b.org")))
 
 
 def test_what_looks_personal_is_masked() -> None:
