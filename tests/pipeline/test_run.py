@@ -268,7 +268,7 @@ def wait_for_calls(output: Path, rows: int, process: subprocess.Popen[bytes]) ->
 def test_own_data_own_split_own_judges(finished: Result, tmp_path: Path) -> None:
     data = Dataset.load(finished.run_dir / "data.jsonl")
     data.save(tmp_path / "data.jsonl")
-    manifest = make_split(data, 7)
+    manifest = SplitManifest.load(finished.run_dir / "split.json")
     manifest.save(tmp_path / "split.json")
     config = cheap(
         tmp_path,
