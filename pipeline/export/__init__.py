@@ -1,0 +1,1 @@
+"""Ships judges: to MLflow's registry, or to a folder."""
