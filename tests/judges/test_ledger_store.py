@@ -168,6 +168,7 @@ def test_an_interrupted_run_ends_where_an_unbroken_one_does(tmp_path: Path) -> N
         (owner_of(1), 3700.0),
         ("", 3700.0),
     ],
+    ids=["no process", "an earlier life", "another machine, long ago", "alive, long ago", "nobody"],
 )
 def test_a_call_of_the_dead_is_taken_over(ledger: Ledger, owner: str, age: float, counting_model: Models) -> None:
     leave_pending(ledger, counting_model.request(), owner, age)
@@ -177,7 +178,7 @@ def test_a_call_of_the_dead_is_taken_over(ledger: Ledger, owner: str, age: float
     assert lm.spent() == Usage(1, 15, 0.001)
 
 
-@pytest.mark.parametrize("owner", [owner_of(1), "elsewhere:1:x"])
+@pytest.mark.parametrize("owner", [owner_of(1), "elsewhere:1:x"], ids=["alive", "another machine"])
 def test_a_call_of_the_living_is_waited_for(path: Path, ledger: Ledger, owner: str, counting_model: Models) -> None:
     leave_pending(ledger, counting_model.request(), owner)
     model = counting_model()
