@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
 from labeled_traces.files import parse_json, read_lines, write_lines
-from labeled_traces.label import ErrorLabel, Impact, ScoreLabel
+from labeled_traces.label import DIMENSIONS, ErrorLabel, Impact, ScoreLabel
 from labeled_traces.trace import JSON, Span, SpanKind, Trace, TraceError, text_hash
 
 CLEAN = ("checked", "presumed", "unknown")
@@ -51,8 +51,17 @@ class LabeledTrace:
 
     @property
     def is_clean(self) -> bool:
-        """Whether a finding in this trace is a false alarm: no errors, and a reason to believe so."""
-        return not self.errors and self.clean != "unknown"
+        """Clean of all dimensions."""
+        return self.is_clean_of(DIMENSIONS)
+
+    def is_clean_of(self, dimensions: Collection[str]) -> bool:
+        """Whether a finding of these dimensions is a false alarm here.
+
+        No label of theirs, none outside GPA (a finding may well be that error), and a reason to believe it: people
+        looked, or the run reached its goal.
+        """
+        known = bool(self.errors) or self.clean != "unknown"
+        return known and all(error.dimensions and not set(error.dimensions) & set(dimensions) for error in self.errors)
 
     def errors_of(self, dimension: str) -> tuple[ErrorLabel, ...]:
         return tuple(error for error in self.errors if dimension in error.dimensions)

@@ -7,8 +7,7 @@ Counting rules:
   is usable, and is identified if any of those judges identified it.
 - Labels without a span count in coverage, not in localization. The span matcher cannot decide them: there they count
   in neither.
-- Clean: no label of the table's dimensions. A trace with an error outside GPA is not clean (a finding there may
-  well be that error), and its outside errors count nowhere.
+- Clean: no label of the table's dimensions (`LabeledTrace.is_clean_of`). Errors outside GPA count nowhere.
 """
 
 from __future__ import annotations
@@ -95,10 +94,8 @@ class MatchTable:
 
     @cached_property
     def clean(self) -> Bools:
-        """(T): no label of the table's dimensions, and no error outside GPA."""
-        clean = np.array([all(error.dimensions for error in row.errors) for row in self.rows], dtype=np.bool_)
-        clean[self.label_rows] = False
-        return clean
+        """(T): the traces in which any finding is a false alarm."""
+        return np.array([row.is_clean_of(self.dimensions) for row in self.rows], dtype=np.bool_)
 
     @cached_property
     def labels(self) -> tuple[tuple[int, ErrorLabel], ...]:

@@ -134,6 +134,9 @@ def test_only_what_people_or_the_outcome_cleared_is_clean() -> None:
     assert row("a", clean="presumed").is_clean
     assert not row("a", clean="unknown").is_clean
     assert not row("a", errors=(ErrorLabel(None, (), "x", Impact.LOW),)).is_clean
+    faulty = row("a", clean="unknown", errors=(ErrorLabel(None, ("plan_quality",), "x", Impact.LOW),))
+    assert not faulty.is_clean_of(("plan_quality", "tool_calling"))
+    assert faulty.is_clean_of(("tool_calling",)), "people looked at this run"
 
 
 @pytest.mark.parametrize(

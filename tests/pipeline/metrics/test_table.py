@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -100,11 +101,12 @@ def test_clean_means_no_label_of_the_dimensions_and_no_outside_error(build: Buil
         build.row("faulty", build.label("a", LC)),
         build.row("outside", build.label("a")),
         build.row("other", build.label("a", PA)),
+        replace(build.row("unlabelled failure"), clean="unknown"),
     ]
     judgments = [build.judgment(row.trace_id, dimension=name) for row in rows for name in (LC, PA)]
     table = build.table(rows, judgments)
-    assert table.clean.tolist() == [True, False, False, False]
-    assert table.of(LC).clean.tolist() == [True, False, False, True]
+    assert table.clean.tolist() == [True, False, False, False, False]
+    assert table.of(LC).clean.tolist() == [True, False, False, True, False]
 
 
 def test_holistic_judgments_are_split_by_dimension(build: Build) -> None:
