@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
 
 from labeled_traces.files import parse_json, read_lines, write_lines
-from labeled_traces.label import DIMENSIONS, ErrorLabel, Impact, ScoreLabel
-from labeled_traces.trace import JSON, Span, SpanKind, Trace, TraceError, text_hash
+from labeled_traces.json_record import error_from, filled, get, score_from, span_from
+from labeled_traces.label import DIMENSIONS, ErrorLabel, ScoreLabel
+from labeled_traces.trace import JSON, Trace, TraceError, text_hash
 
 CLEAN = ("checked", "presumed", "unknown")
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -160,11 +159,11 @@ def to_json(row: LabeledTrace) -> dict[str, JSON]:
     return {
         "trace": {
             "trace_id": row.trace_id,
-            "spans": [_filled(span, kind=str(span.kind)) for span in row.trace.spans],
+            "spans": [filled(span, kind=str(span.kind)) for span in row.trace.spans],
             "metadata": dict(row.trace.metadata),
         },
-        "errors": [_filled(error, dimensions=list(error.dimensions), impact=str(error.impact)) for error in row.errors],
-        "scores": [_filled(score) for score in row.scores],
+        "errors": [filled(error, dimensions=list(error.dimensions), impact=str(error.impact)) for error in row.errors],
+        "scores": [filled(score) for score in row.scores],
         "group": row.group,
         "clean": row.clean,
         "reference": row.reference,
@@ -178,26 +177,26 @@ def from_json(record: JSON, where: str) -> LabeledTrace:
     Raises:
         TraceError: names `where` and the field that is missing or has the wrong type.
     """
-    trace = _get(record, "trace", dict, where)
-    spans = _get(trace, "spans", list, f"{where}, trace")
-    errors = _get(record, "errors", list, where, [])
-    scores = _get(record, "scores", list, where, [])
+    trace = get(record, "trace", dict, where)
+    spans = get(trace, "spans", list, f"{where}, trace")
+    errors = get(record, "errors", list, where, [])
+    scores = get(record, "scores", list, where, [])
     reference = record.get("reference")
     if not isinstance(reference, str | None):
         raise TraceError(f"{where}, reference: is {type(reference).__name__}: accepted are text and null")
     try:
         return LabeledTrace(
             trace=Trace(
-                trace_id=_get(trace, "trace_id", str, f"{where}, trace"),
-                spans=tuple(_span(span, f"{where}, spans[{i}]") for i, span in enumerate(spans)),
-                metadata=_get(trace, "metadata", dict, f"{where}, trace", {}),
+                trace_id=get(trace, "trace_id", str, f"{where}, trace"),
+                spans=tuple(span_from(span, f"{where}, spans[{i}]") for i, span in enumerate(spans)),
+                metadata=get(trace, "metadata", dict, f"{where}, trace", {}),
             ),
-            errors=tuple(_error(error, f"{where}, errors[{i}]") for i, error in enumerate(errors)),
-            scores=tuple(_score(score, f"{where}, scores[{i}]") for i, score in enumerate(scores)),
-            group=_get(record, "group", str, where, ""),
-            clean=_get(record, "clean", str, where, "checked"),
+            errors=tuple(error_from(error, f"{where}, errors[{i}]") for i, error in enumerate(errors)),
+            scores=tuple(score_from(score, f"{where}, scores[{i}]") for i, score in enumerate(scores)),
+            group=get(record, "group", str, where, ""),
+            clean=get(record, "clean", str, where, "checked"),
             reference=reference,
-            metadata=_get(record, "metadata", dict, where, {}),
+            metadata=get(record, "metadata", dict, where, {}),
         )
     except TraceError as error:
         raise error if str(error).startswith(where) else TraceError(f"{where}: {error}") from None
@@ -238,67 +237,3 @@ def _line(row: LabeledTrace) -> str:
         return json.dumps(to_json(row), allow_nan=False)
     except (TypeError, ValueError) as error:
         raise TraceError(f"trace {row.trace_id!r}: cannot be written as JSON ({error})") from None
-
-
-def _filled(item: Span | ErrorLabel | ScoreLabel, **as_json: JSON) -> dict[str, JSON]:
-    default: dict[str, JSON] = {**{one.name: one.default for one in fields(item)}, "attributes": {}}
-    return {name: value for name, value in {**vars(item), **as_json}.items() if value != default[name]}
-
-
-def _get(record: JSON, key: str, kind: type[T], where: str, default: T | None = None) -> T:
-    if not isinstance(record, dict):
-        raise TraceError(f"{where}: is {type(record).__name__}: accepted is a JSON object")
-    value = record.get(key, default)
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        given = "missing" if key not in record else type(value).__name__
-        raise TraceError(f"{where}, {key}: is {given}: accepted is {kind.__name__}")
-    return value
-
-
-def _span(record: JSON, where: str) -> Span:
-    kind = _get(record, "kind", str, where, "UNKNOWN")
-    if kind not in SpanKind.__members__:
-        raise TraceError(f"{where}, kind: is {kind!r}: accepted are {', '.join(SpanKind)}")
-    for key, accepted in _OPTIONAL.items():
-        if not isinstance(record.get(key), accepted):
-            raise TraceError(f"{where}, {key}: is {type(record[key]).__name__}: accepted is {accepted}")
-    return Span(
-        span_id=_get(record, "span_id", str, where),
-        parent_id=record.get("parent_id"),
-        name=_get(record, "name", str, where, ""),
-        kind=SpanKind(kind),
-        start=record.get("start"),
-        end=record.get("end"),
-        inputs=record.get("inputs"),
-        outputs=record.get("outputs"),
-        status=_get(record, "status", str, where, "UNSET"),
-        error=record.get("error"),
-        attributes=_get(record, "attributes", dict, where, {}),
-    )
-
-
-_OPTIONAL = {"parent_id": str | None, "start": float | int | None, "end": float | int | None, "error": str | None}
-
-
-def _error(record: JSON, where: str) -> ErrorLabel:
-    dimensions = _get(record, "dimensions", list, where)
-    span_id = _get(record, "span_id", str, where) if record.get("span_id") is not None else None
-    if not all(isinstance(name, str) for name in dimensions):
-        raise TraceError(f"{where}, dimensions: accepted is a list of names")
-    return ErrorLabel(
-        span_id=span_id,
-        dimensions=tuple(dimensions),
-        category=_get(record, "category", str, where, ""),
-        impact=Impact.parse(_get(record, "impact", str, where)),
-        description=_get(record, "description", str, where, ""),
-        evidence=_get(record, "evidence", str, where, ""),
-        rater=_get(record, "rater", str, where, ""),
-    )
-
-
-def _score(record: JSON, where: str) -> ScoreLabel:
-    return ScoreLabel(
-        dimension=_get(record, "dimension", str, where),
-        score=_get(record, "score", int, where),
-        rater=_get(record, "rater", str, where, ""),
-    )
