@@ -127,7 +127,7 @@ class _Run:
     suite: JudgeSuite
     lm: LM
     settings: EvaluateSettings
-    stopped: BudgetExhausted | None = None
+    stopped: BudgetExhausted | LMError | None = None
     failures: int = 0
     replies: int = 0
     done: dict[tuple[int, str, int], Judgment] = field(default_factory=dict)
@@ -147,9 +147,11 @@ class _Run:
             for name, program in self.suite.programs.items()
             for repeat in self.repeats
         ]
-        if self.stopped is not None:
+        if isinstance(self.stopped, BudgetExhausted):
             missing = total - len(self.done)
             raise EvaluationStopped(f"{self.stopped} ({missing} of {total} judgments were not made)", judgments)
+        if self.stopped is not None:
+            raise self.stopped
         return judgments
 
     @property
@@ -183,8 +185,10 @@ class _Run:
             self.replies += 1
             return
         self.failures += 1
-        if self.replies == 0 and self.failures >= max(_GIVE_UP_AFTER, self.settings.concurrency):
-            raise _no_reply(self.failures, judgment)
+        enough = self.failures >= max(_GIVE_UP_AFTER, self.settings.concurrency)
+        if enough and self.replies == 0 and self.stopped is None:
+            # Not raised here: calls in flight end in peace, no new one is made.
+            self.stopped = _no_reply(self.failures, judgment)
 
 
 def _no_reply(failures: int, last: Judgment) -> LMError:

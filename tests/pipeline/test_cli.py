@@ -1,0 +1,406 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from judges.lm import BudgetExhausted, JudgeError, LMError
+from judges.program import seed_suite
+from labeled_traces.dataset import Dataset, LabeledTrace
+from labeled_traces.label import ErrorLabel, Impact
+from labeled_traces.simulated import rate, simulate
+from labeled_traces.split import LeakageError
+from labeled_traces.trace import TraceError
+from pipeline.cli import main
+from pipeline.commands import COMMANDS
+from pipeline.config import PipelineError
+
+if TYPE_CHECKING:
+    from tests.judges.scripted_server import ScriptedServer
+
+ROOT = Path(__file__).parents[2]
+CLEAN = json.dumps({"rationale": "nothing is wrong", "findings": [], "score": 3})
+NO_PLAN = json.dumps({"source": "none", "plans": []})
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "data.jsonl"
+    Dataset(rate(simulate(40, 0), 0)).save(path)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Default folders must not appear in the project."""
+    monkeypatch.chdir(tmp_path)
+
+
+class Ran:
+    """What a command gave: exit code, stdout, stderr."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], *argv: object) -> None:
+        self.code = main([str(argument) for argument in argv])
+        self.out, self.err = capsys.readouterr()
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.out)
+
+
+def script(body: dict[str, Any]) -> str:
+    return NO_PLAN if "Extract the plan" in body["messages"][-1]["content"] else CLEAN
+
+
+# -- help ------------------------------------------------------------------------------------------------------------
+
+
+def test_help_names_every_command_and_code(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["--help"])
+    assert stop.value.code == 0
+    text = capsys.readouterr().out
+    for name in ("demo", "import", "split", "evaluate", "optimize", "validate"):
+        assert f"gpa-judges {name}" in text or f"    {name} " in text
+    assert "exit codes" in text
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_help_teaches_by_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([name, "--help"])
+    assert stop.value.code == 0
+    text = capsys.readouterr().out
+    assert f"gpa-judges {name} " in text.split("examples:")[1]
+    assert "--json" in text
+    assert max(map(len, text.splitlines())) <= 120
+
+
+@pytest.mark.parametrize("argv", [[], ["evalute"], ["split", "x"], ["evaluate", "x", "--repeats", "0"]])
+def test_a_wrong_command_line(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(argv)
+    assert stop.value.code == 2
+    assert "usage: gpa-judges" in capsys.readouterr().err
+
+
+# -- commands --------------------------------------------------------------------------------------------------------
+
+
+def test_import_split_evaluate(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    imported = Ran(capsys, "import", data, "--out", "own.jsonl", "--json")
+    assert imported.code == 0
+    assert imported.document["traces"] == 40
+    assert imported.document["labelled"] + imported.document["clean"] == 40
+    assert imported.document["dimensions"]["tool_calling"] > 0
+    assert "gpa-judges evaluate own.jsonl" in imported.err
+
+    split = Ran(capsys, "split", "own.jsonl", "--out", "split.json", "--seed", "3", "--json")
+    assert split.code == 0
+    assert sum(part["traces"] for part in split.document["parts"].values()) == 40
+    assert Ran(capsys, "split", "own.jsonl", "--out", "again.json", "--seed", "3").code == 0
+    assert (tmp_path / "split.json").read_text() == (tmp_path / "again.json").read_text()
+
+    arguments = ["evaluate", "own.jsonl", "--split", "split.json", "--part", "dev", "--repeats", "2", "--out", "found"]
+    measured = Ran(capsys, *arguments, "--json")
+    assert measured.code == 0
+    document = measured.document
+    assert document["traces"] == len(split_ids(tmp_path, "trainset")) + len(split_ids(tmp_path, "valset"))
+    assert document["metrics"]["coverage"]["value"] > 0
+    assert document["outcomes"]["scored"] > 0
+    assert document["cost"] == 0
+    assert document["simulated"] is True
+    assert document == json.loads((tmp_path / "found" / "metrics.json").read_text())
+    assert Path(document["judgments"]).read_text().count("\n") == document["traces"] * 7 * 2
+    again = Ran(capsys, *arguments)
+    assert "coverage" in again.out
+    assert f"{document['calls']:,} calls" in again.out  # replayed: nothing was added
+
+
+def split_ids(folder: Path, part: str) -> list[str]:
+    ids: list[str] = json.loads((folder / "split.json").read_text())[part]
+    return ids
+
+
+def test_evaluate_records_each_use_of_a_testset(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Ran(capsys, "split", data, "--out", "split.json")
+    arguments = ["evaluate", data, "--split", "split.json", "--part", "test", "--holistic", "--json"]
+    assert Ran(capsys, *arguments, "--out", "runs/a").document["test_uses"] == 1
+    assert Ran(capsys, *arguments, "--out", "runs/b").document["test_uses"] == 2
+    assert (tmp_path / "runs" / "test_uses.jsonl").read_text().count("\n") == 2
+
+
+def test_evaluate_own_judges_with_their_rule(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    seed_suite(dimensions=("tool_calling",)).save(tmp_path / "judges")
+    arguments = ["evaluate", data, "--judges", "judges", "--json"]
+    free = Ran(capsys, *arguments, "--out", "free").document
+    assert set(free["dimensions"]) == {"tool_calling"}
+    assert free["metrics"]["precision"]["n"] > 0
+    (tmp_path / "judges" / "decision_rule.yaml").write_text("min_confidence: 100\nmin_judges: 2\n")
+    strict = Ran(capsys, *arguments, "--out", "strict").document
+    assert strict["metrics"]["precision"]["value"] is None
+    assert strict["metrics"]["precision"]["reason"]
+
+
+def test_demo_tells_all(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    ran = Ran(capsys, "demo", "--traces", "60", "--output", "out", "--seed", "5", "--json")
+    assert ran.code == 0
+    document = ran.document
+    assert document["verdict"] in ("PASS", "FAIL", "INCONCLUSIVE")
+    assert set(document["testset"]) == {"seed", "tuned", "holistic", "flag_all", "silent", "guess"}
+    for side in document["testset"].values():
+        for metric in ("coverage", "localization", "precision", "false_alarms", "alpha", "agreement"):
+            assert set(side[metric]) >= {"value", "low", "high", "n"}
+    assert document["calls"] > 0
+    assert document["tokens"] > 0
+    assert document["cost"] == 0
+    run_dir = Path(document["run_dir"])
+    assert run_dir.parent == tmp_path / "out"
+    assert (tmp_path / "out" / "mlflow.db").is_file()
+    for told in ("generic judges", "Verdict", "simulated", str(run_dir / "programs" / "tuned"), "mlflow.db", "Next"):
+        assert told in ran.err
+
+    validated = Ran(capsys, "validate", run_dir, "--json")
+    assert validated.document["testset"] == document["testset"]
+    assert validated.code == {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 5}[document["verdict"]]
+
+
+def test_optimize_then_validate(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "own.yaml").write_text(
+        f"name: own\ndata: {{path: {data}}}\njudges: {{dimensions: [tool_calling]}}\n"
+        "search: {optimizer: seed}\ntracking: {enabled: false}\n"
+    )
+    optimized = Ran(capsys, "optimize", "own.yaml", "--json")
+    assert optimized.code == 0
+    document = optimized.document
+    assert document["dimensions"]["tool_calling"]["improved"] is False
+    assert Path(document["programs"]).is_dir()
+    assert f"gpa-judges validate {document['run_dir']}" in optimized.err
+    validated = Ran(capsys, "validate", document["run_dir"])
+    assert validated.code == 5
+    assert "INCONCLUSIVE" in validated.out
+    assert (Path(document["run_dir"]) / "report.html").is_file()
+
+
+# -- real data over HTTP ---------------------------------------------------------------------------------------------
+
+
+def test_real_traces_through_a_real_endpoint(
+    shared_data: Path,
+    tmp_path: Path,
+    scripted_server: type[ScriptedServer],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-nothing")
+    folder = shared_data / "agentrx_tau"
+    imported = Ran(capsys, "import", folder, "--out", "tau.jsonl", "--json").document
+    assert (imported["traces"], imported["labelled"], imported["clean"]) == (52, 15, 37)
+    assert imported["outside_gpa"] > 0
+
+    failed = Dataset([row for row in Dataset.load(tmp_path / "tau.jsonl") if row.errors])
+    failed.save(tmp_path / "failed.jsonl")
+    with scripted_server(script) as server:
+        ran = Ran(capsys, "evaluate", "failed.jsonl", "--model", "openai/any", "--endpoint", server.endpoint, "--json")
+        bodies = server.bodies
+    assert ran.code == 0
+    assert ran.document["simulated"] is False
+    assert ran.document["cost"] is None  # no price is known: unknown is not zero
+    assert ran.document["outcomes"] == {"scored": 75, "not_applicable": 30}
+    assert ran.document["calls"] == len(bodies) == 15 * 5 + 15
+    prompts = [message["content"] for body in bodies for message in body["messages"]]
+    assert_no_answer(folder, prompts)
+
+
+def assert_no_answer(folder: Path, prompts: list[str]) -> None:
+    """No text of the labels, and nothing of the answer that is not in the conversations themselves."""
+    everything = "\n".join(prompts)
+    secrets = set(texts_of(json.loads((folder / "ground_truth.json").read_text())))
+    runs = json.loads((folder / "failed_runs.json").read_text())
+    for run in runs:
+        secrets |= set(texts_of({key: value for key, value in run.items() if key != "traj"}))
+    conversations = json.dumps([run["traj"] for run in runs], ensure_ascii=False)
+    long = {text for text in secrets if len(text) >= 12 and text not in conversations}
+    assert len(long) > 60
+    assert [text for text in long if text in everything] == []
+    for key in ("reward_info", "r_actions", "gt_data_hash", "failure_category", "ground_truth", "root_cause"):
+        assert key not in everything
+
+
+def texts_of(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from texts_of(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from texts_of(item)
+
+
+# -- errors ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["import", "nothing.jsonl", "--out", "x"], "nothing.jsonl"),
+        (["split", "nothing.jsonl", "--out", "x"], "nothing.jsonl"),
+        (["evaluate", "nothing.jsonl"], "nothing.jsonl"),
+        (["optimize", "nothing.yaml"], "nothing.yaml"),
+        (["validate", "nothing"], "is not a run"),
+        (["demo", "--traces", "3"], "greater than or equal to 10"),
+    ],
+)
+def test_bad_input(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    ran = Ran(capsys, *argv, "--json")
+    assert ran.code == 2
+    assert message in ran.err
+    assert "Traceback" not in ran.err
+    assert ran.document["error"]["exit_code"] == 2
+    assert message in ran.document["error"]["message"]
+    assert Ran(capsys, *argv).out == ""
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--part", "dev"], "--split and --part"),
+        (["--split", "s.json"], "--split and --part"),
+        (["--price", "1", "2"], "--price belongs to --model"),
+        (["--judges", "nowhere"], "nowhere"),
+    ],
+)
+def test_arguments_that_do_not_fit(
+    data: Path, more: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = Ran(capsys, "evaluate", data, *more)
+    assert ran.code == 2
+    assert message in ran.err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (TraceError("x"), 2),
+        (JudgeError("x"), 2),
+        (PipelineError("x"), 2),
+        (LeakageError("x"), 2),
+        (FileNotFoundError("x"), 2),
+        (LMError("timeout", "x"), 3),
+        (BudgetExhausted("x"), 4),
+    ],
+)
+def test_exit_codes(
+    error: Exception, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> int:
+        raise error
+
+    monkeypatch.setattr(COMMANDS["split"], "run", fail)
+    ran = Ran(capsys, "split", "x", "--out", "y", "--json")
+    assert ran.code == code
+    assert ran.document["error"]["kind"] == type(error).__name__
+
+
+def test_a_fault_of_ours_is_one_line_and_a_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> int:
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setattr(COMMANDS["split"], "run", fail)
+    ran = Ran(capsys, "split", "x", "--out", "y")
+    assert ran.code == 70
+    assert len(ran.err.splitlines()) == 1
+    found = re.search(r"details: (.*)\)", ran.err)
+    assert found is not None
+    file = Path(found.group(1))
+    assert "ZeroDivisionError: oh" in file.read_text()
+    file.unlink()
+
+
+def test_a_used_up_budget(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ran = Ran(capsys, "evaluate", data, "--max-calls", "5", "--out", "found", "--json")
+    assert ran.code == 4
+    assert "raise the budget and start the same command again" in ran.err
+    assert Path("found/judgments.jsonl").read_text().count('"scored"') in (4, 5)  # one call may be a plan's
+    assert Ran(capsys, "evaluate", data, "--out", "found", "--json").code == 0
+
+
+def test_a_dollar_cap_needs_a_price(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ran = Ran(capsys, "evaluate", data, "--model", "openai/unheard-of", "--max-dollars", "1")
+    assert ran.code == 2
+    assert "price" in ran.err
+
+
+def test_a_dead_endpoint(
+    data: Path,
+    scripted_server: type[ScriptedServer],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-nothing")
+    with scripted_server(lambda _: scripted_server.error(401, "no such key")) as server:
+        ran = Ran(capsys, "evaluate", data, "--model", "openai/any", "--endpoint", server.endpoint)
+        assert len(server.requests) < 40
+    assert ran.code == 3
+    assert "none succeeded" in ran.err
+    assert "Traceback" not in ran.err
+
+
+# -- the process -----------------------------------------------------------------------------------------------------
+
+
+def start(*argv: str | Path, **environment: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "pipeline.cli", *map(str, argv)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+    )
+
+
+def test_an_interrupted_command(tmp_path: Path) -> None:
+    process = start("demo", "--output", tmp_path / "out")
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not list(tmp_path.glob("out/demo-*/ledger.sqlite")):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"start the same command again to resume" in err
+    assert b"Traceback" not in err
+
+
+def test_a_reader_that_goes_away(data: Path, tmp_path: Path) -> None:
+    process = start("split", data, "--out", tmp_path / "s.json")
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    err = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(timeout=60) == 141
+    assert err == b""
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
+def test_a_terminal_that_knows_few_letters(tmp_path: Path, encoding: str) -> None:
+    (trace,) = simulate(1, 0)
+    label = ErrorLabel(None, ("tool_calling",), "x", Impact.LOW, description="\ud83d \u2028 \U0001f600")
+    path = tmp_path / "d\u00e4ta \U0001f600.jsonl"
+    Dataset([LabeledTrace(trace.trace, (label,))]).save(path)
+    process = start("import", path, "--out", tmp_path / "o\u00fct \u0416.jsonl", PYTHONIOENCODING=encoding)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert b"1 traces" in out
+    assert (tmp_path / "o\u00fct \u0416.jsonl").is_file()
