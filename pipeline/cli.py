@@ -44,7 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     out = Output(args.command, json_wanted=args.json)
     try:
         code = COMMANDS[args.command].run(args, out)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return code
     except BrokenPipeError:
         # Whoever read our output has gone. Python would complain once more when it closes stdout.

@@ -24,15 +24,15 @@ class _Section(BaseModel):
 class SimulatedData(_Section):
     """`traces` runs of the simulated agent; `fault_scale` multiplies its fault rates.
 
-    `rater`: labelled as by a person, who misses some errors, else with the exact truth. `null`: the labels are shuffled
-    over the traces, so that there is nothing to learn.
+    `rater`: labelled as by a person, who misses some errors, else with the exact truth. `shuffle_labels`: over the
+    traces, so that there is nothing to learn.
     """
 
     traces: int = Field(default=400, ge=10, le=100_000)
     seed: int = 0
     fault_scale: float = Field(default=2.0, gt=0, le=10)
     rater: bool = True
-    null: bool = False
+    shuffle_labels: bool = False
 
 
 class DataConfig(_Section):

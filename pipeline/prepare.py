@@ -115,7 +115,7 @@ def simulated_data(settings: SimulatedData) -> Dataset:
     rows = simulate(settings.traces, settings.seed, FaultRates().scaled(settings.fault_scale))
     if settings.rater:
         rows = rate(rows, settings.seed)
-    if settings.null:
+    if settings.shuffle_labels:
         rows = shuffle_labels(rows, settings.seed)
     return Dataset(rows)
 

@@ -53,7 +53,7 @@ def demo_config(args: argparse.Namespace) -> ExperimentConfig:
         "name": "demo-null" if args.null else "demo",
         "seed": args.seed,
         "output": str(args.output),
-        "data": {"simulated": {"traces": args.traces, "seed": args.seed, "null": args.null}},
+        "data": {"simulated": {"traces": args.traces, "seed": args.seed, "shuffle_labels": args.null}},
         "judges": {"model": f"simulated/{args.profile}"},
         "matcher": {"kind": "text"},
     }

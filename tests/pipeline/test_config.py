@@ -4,8 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from pipeline.config import ExperimentConfig, PipelineError, load_config, parse_config
+from pipeline.optimizers.gepa import GepaSettings
+from pipeline.settings import build_optimizer
+from pipeline.validate import Gates
 
 SMALLEST: dict[str, Any] = {"name": "first", "data": {"path": "data.jsonl"}}
 
@@ -100,3 +104,31 @@ def test_the_values_round_trip() -> None:
     config = parse_config(SMALLEST, "f", Path("/somewhere"))
     assert parse_config(config.model_dump(mode="json"), "f", Path("/elsewhere")) == config
     assert isinstance(config, ExperimentConfig)
+
+
+def test_the_example_names_every_key_with_its_default() -> None:
+    file = Path(__file__).parents[2] / "experiments" / "simulated.yaml"
+    config = load_config(file)
+    default = parse_config({"name": "simulated", "data": {"simulated": {}}}, "f", file.parent)
+    shown, expected = config.model_dump(), default.model_dump()
+    chosen = {
+        ("judges", "model"): "simulated/default",
+        ("matcher", "kind"): "text",
+        ("search", "settings"): {"max_calls": 1500, "max_iterations": 12},
+        ("validation", "gates"): {"primary": "f1"},
+    }
+    for (section, key), value in chosen.items():
+        assert shown[section].pop(key) == value
+        expected[section].pop(key)
+    assert shown == expected
+    written = yaml.safe_load(file.read_text(encoding="utf-8"))
+    assert set(written) == set(ExperimentConfig.model_fields)
+    for section, values in written.items():
+        if isinstance(expected[section], dict) and section not in ("data", "prices"):
+            assert set(values) == set(config.model_dump()[section]), section
+
+
+def test_the_example_states_the_optimizers_defaults() -> None:
+    config = load_config(Path(__file__).parents[2] / "experiments" / "simulated.yaml")
+    assert build_optimizer(config.search.optimizer, config.search.settings).settings == GepaSettings()  # type: ignore[attr-defined]
+    assert Gates.parse(config.validation.gates) == Gates()

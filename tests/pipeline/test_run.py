@@ -335,5 +335,5 @@ def test_what_it_may_cost_is_said_first(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_shuffled_labels_bring_no_gain(tmp_path: Path, seed: int) -> None:
-    config = experiment(tmp_path, seed=seed, data={"simulated": {"traces": 80, "seed": seed, "null": True}})
+    config = experiment(tmp_path, seed=seed, data={"simulated": {"traces": 80, "seed": seed, "shuffle_labels": True}})
     assert run_experiment(config, quiet).verdict != "PASS"

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labeled_traces.trace import TraceError
+from pipeline.config import ExperimentConfig, PipelineError, parse_config
+from pipeline.run_folder import RunFolder
+
+HASHES = {"data": "d", "judges": "j", "holistic": None}
+
+
+def config(output: Path, **changes: Any) -> ExperimentConfig:
+    return parse_config({"name": "mine", "output": str(output), "data": {"path": "data.jsonl"}, **changes}, "f", output)
+
+
+def folder_of(output: Path, hashes: dict[str, str | None] | None = None, **changes: Any) -> str:
+    return RunFolder.of(config(output, **changes), hashes or HASHES).name
+
+
+def test_the_same_experiment_has_the_same_folder(tmp_path: Path) -> None:
+    name = folder_of(tmp_path)
+    assert name.startswith("mine-")
+    assert len(name) == len("mine-") + 8
+    assert folder_of(tmp_path) == name
+    same: list[dict[str, Any]] = [
+        {"budget": {"calls": 5}},
+        {"prices": {"m": [1, 2]}},
+        {"tracking": {"enabled": False}},
+        {"judges": {"concurrency": 3, "timeout": 5}},
+    ]
+    assert {folder_of(tmp_path, **changes) for changes in same} == {name}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"seed": 1}, {"matcher": {"kind": "text"}}, {"judges": {"model": "openai/x"}}, {"validation": {"repeats": 9}}],
+)
+def test_another_experiment_has_another_folder(tmp_path: Path, changes: dict[str, Any]) -> None:
+    assert folder_of(tmp_path, **changes) != folder_of(tmp_path)
+
+
+def test_other_data_or_judges_have_another_folder(tmp_path: Path) -> None:
+    names = {folder_of(tmp_path, {**HASHES, key: "other"}) for key in HASHES}
+    assert len(names | {folder_of(tmp_path)}) == 4
+
+
+def test_a_folder_is_opened_where_it_lies(tmp_path: Path) -> None:
+    made = RunFolder.of(config(tmp_path / "runs"), HASHES)
+    moved = tmp_path / "elsewhere" / "x"
+    moved.parent.mkdir()
+    made.path.rename(moved)
+    folder, read = RunFolder.open(moved)
+    assert folder.path == moved
+    assert read.output == moved.parent
+    assert read.data.path == tmp_path / "runs" / "data.jsonl"
+
+
+def test_what_is_no_run(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match="is not a run"):
+        RunFolder.open(tmp_path)
+    (tmp_path / "config.yaml").write_text("nme: x")
+    with pytest.raises(PipelineError, match="did you mean `name`"):
+        RunFolder.open(tmp_path)
+
+
+def test_json_in_and_out(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    assert folder.read_json("x.json") is None
+    folder.write_json("x.json", {"a": [1, None, "\ud83d"]})
+    assert folder.read_json("x.json") == {"a": [1, None, "\ud83d"]}
+    with pytest.raises(ValueError, match="JSON"):
+        folder.write_json("x.json", float("nan"))
+    folder["x.json"].write_text("{")
+    with pytest.raises(TraceError, match=r"x\.json"):
+        folder.read_json("x.json")
