@@ -33,7 +33,7 @@ class Form:
         if request.seed is not None:
             values["seed"] = request.seed
         if request.schema is not None and self.format == "json_schema":
-            schema = {"name": "reply", "schema": dict(request.schema), "strict": True}
+            schema = {"name": request.schema.get("title", "reply"), "schema": dict(request.schema), "strict": True}
             values["response_format"] = {"type": "json_schema", "json_schema": schema}
         elif request.schema is not None and self.format == "json_object":
             values["response_format"] = {"type": "json_object"}

@@ -9,11 +9,13 @@ from functools import lru_cache
 from judges.judgment import Judgment, Outcome
 from judges.ledger import NotInLedger
 from judges.lm import LM, LMError, LMReply, LMRequest
+from judges.mlflow_layout import build_messages as mlflow_messages
+from judges.mlflow_layout import response_schema
 from judges.plan import parse_plan, plan_request, wants_plan
-from judges.program import JudgeProgram
+from judges.program import MLFLOW, JudgeProgram
 from judges.prompt import build_messages, reply_schema
 from judges.render import Rendering, estimate_tokens, render
-from judges.reply import CUT, ParsedReply, final_object, parse_reply
+from judges.reply import CUT, ParsedReply, final_object, parse_mlflow_reply, parse_reply
 from labeled_traces.trace import Trace, text_hash
 
 
@@ -73,16 +75,17 @@ def estimate_call(program: JudgeProgram, trace: Trace) -> tuple[int, int]:
 def judge_request(
     program: JudgeProgram, rendering: Rendering, plan: str | None, repeat: int, seed: int | None
 ) -> LMRequest:
-    """The judge's call; `plan` is an extracted plan to show."""
+    """The judge's call; `plan` is an extracted plan to show. A judge in MLflow shows none and sends no seed."""
     knobs = program.knobs
+    in_mlflow = knobs.layout == MLFLOW
     return LMRequest(
         model=knobs.model,
-        messages=build_messages(program, rendering, plan),
+        messages=mlflow_messages(program, rendering) if in_mlflow else build_messages(program, rendering, plan),
         temperature=knobs.temperature,
         max_tokens=knobs.max_tokens,
-        schema=reply_schema(program.dimension, rendering.span_ids),
+        schema=response_schema(program.dimension) if in_mlflow else reply_schema(program.dimension, rendering.span_ids),
         endpoint=knobs.endpoint,
-        seed=_call_seed(seed, repeat),
+        seed=None if in_mlflow else _call_seed(seed, repeat),
         repeat=repeat,
     )
 
@@ -122,7 +125,8 @@ async def _ask(
         else:
             plan = extracted.text
     reply = await caller.complete(judge_request(program, rendering, plan, repeat, seed))
-    parsed = parse_reply(reply.text, reply.finish_reason, program.dimension, rendering.span_ids)
+    read = parse_mlflow_reply if program.knobs.layout == MLFLOW else parse_reply
+    parsed = read(reply.text, reply.finish_reason, program.dimension, rendering.span_ids)
     return replace(parsed, warnings=(*warnings, *parsed.warnings))
 
 

@@ -36,8 +36,8 @@ class Message:
 class LMRequest:
     """Everything that is sent, and the repeat index. Two requests with equal fields are one call.
 
-    `schema` is a JSON Schema for the reply, sent where the endpoint takes one. `endpoint` is a base URL, or ""
-    for the provider's own. `repeat` separates repeats of one prompt; where `seed` is set it is sent as well.
+    `schema` is a JSON Schema for the reply, sent (under its title) where the endpoint takes one. `endpoint` is a base
+    URL, or "" for the provider's own. `repeat` separates repeats of one prompt; where `seed` is set it is sent as well.
     """
 
     model: str

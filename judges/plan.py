@@ -8,7 +8,7 @@ from typing import Any
 
 from judges.lm import LMRequest
 from judges.notation import INPUT, bare_or_quoted, clean, prefixed
-from judges.program import JudgeProgram
+from judges.program import MLFLOW, JudgeProgram
 from judges.prompt import PLAN_DIMENSIONS, prompt_text, span_id_schema, strict_object, with_trace
 from judges.render import Rendering
 from judges.reply import final_object
@@ -36,7 +36,9 @@ class ExtractedPlan:
 
 
 def wants_plan(program: JudgeProgram) -> bool:
-    return program.knobs.plan_extraction and program.dimension in PLAN_DIMENSIONS
+    """Not in the layout `mlflow`: there a judge is one call."""
+    knobs = program.knobs
+    return knobs.plan_extraction and program.dimension in PLAN_DIMENSIONS and knobs.layout != MLFLOW
 
 
 def plan_request(program: JudgeProgram, rendering: Rendering, seed: int | None = None) -> LMRequest:

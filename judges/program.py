@@ -26,11 +26,15 @@ PARTS = {
 }
 """Part -> its file in a program's folder."""
 
+SHARED_PREFIX, MLFLOW = LAYOUTS = ("shared_prefix", "mlflow")
+"""How the prompt is laid out: what all judges share first; or as a judge that is registered in MLflow sends it."""
+
 
 @dataclass(frozen=True)
 class Knobs:
     """Settings beside the texts. `trace_tokens` is the limit of the rendered trace, `max_examples` how many of the
-    lines of `examples` are shown (0: none), `example_order` `as_written` or `reversed`."""
+    lines of `examples` are shown (0: none), `example_order` `as_written` or `reversed`, `layout` one of `LAYOUTS`. In
+    the layout `mlflow` a judge is a single call, so `plan_extraction` has no effect."""
 
     model: str = "simulated/default"
     endpoint: str = ""
@@ -40,6 +44,7 @@ class Knobs:
     max_examples: int = 4
     example_order: str = "as_written"
     plan_extraction: bool = True
+    layout: str = SHARED_PREFIX
 
     def __post_init__(self) -> None:
         limits = {
@@ -59,6 +64,8 @@ class Knobs:
             raise JudgeError(f"knob endpoint is {self.endpoint!r}: accepted is a base URL, or an empty text")
         if self.example_order not in ("as_written", "reversed"):
             raise JudgeError(f"knob example_order is {self.example_order!r}: accepted are as_written and reversed")
+        if self.layout not in LAYOUTS:
+            raise JudgeError(f"knob layout is {self.layout!r}: accepted are {' and '.join(LAYOUTS)}")
         if not isinstance(self.model, str) or not self.model.strip():
             raise JudgeError(
                 f"knob model is {self.model!r}: accepted is a LiteLLM model name such as openai/gpt-5, "

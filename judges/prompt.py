@@ -6,15 +6,18 @@ cache serves it; the judge's own texts follow. Texts are joined, never formatted
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from judges.judgment import HOLISTIC, Outcome
 from judges.lm import Message
 from judges.notation import INPUT, clean, json_text, prefixed
-from judges.program import PROMPTS, JudgeProgram
+from judges.program import MLFLOW, PROMPTS, SHARED_PREFIX, JudgeProgram
 from judges.render import Rendering
 from labeled_traces.label import DIMENSIONS, SCORES, Impact
 from labeled_traces.trace import text_hash
@@ -28,25 +31,30 @@ ENUM_LIMITS = (500, 15_000)
 
 
 def build_messages(program: JudgeProgram, rendering: Rendering, plan: str | None) -> tuple[Message, Message]:
-    """System and user message of one judge call. `plan` is an extracted plan, None to show none."""
+    """System and user message of one judge call in the layout `shared_prefix`. `plan` is an extracted plan to show."""
+    return with_trace(rendering, build_tail(program, plan))
+
+
+def build_tail(program: JudgeProgram, plan: str | None) -> str:
+    """The judge's own texts, under headings."""
     sections = {
         "Rubric": program.rubric,
         "Do not judge": exclusions(program.dimension),
         "How this agent works": program.architecture_notes,
         "Extracted plan": plan or "",
-        "Examples": _examples(program.shown_examples),
+        "Examples": _examples(program),
         "Output": program.output_template,
-        "Reply format": contract(program.dimension),
+        "Reply format": contract(program.dimension, program.knobs.layout),
     }
     parts = [f"## {heading}\n\n{text.strip()}" for heading, text in sections.items() if text.strip()]
-    return with_trace(rendering, "\n\n".join([f"# Task\n\nJudge: {program.dimension}", *parts]))
+    return "\n\n".join([f"# Task\n\nJudge: {program.dimension}", *parts])
 
 
 def with_trace(rendering: Rendering, tail: str) -> tuple[Message, Message]:
     """The shared beginning (system text, fenced trace), then the tail."""
     fence = fence_line(rendering.text)
     return (
-        Message("system", prompt_text("system.md")),
+        Message("system", system_text(SHARED_PREFIX)),
         Message("user", f"{fence}\n{rendering.text}{fence}\n\n{tail}\n"),
     )
 
@@ -63,20 +71,32 @@ def exclusions(dimension: str) -> str:
     return "" if dimension == HOLISTIC else prompt_text(f"{dimension}/exclusions.md")
 
 
-def contract(dimension: str) -> str:
+def system_text(layout: str) -> str:
+    """What all judges are told of traces."""
+    return _worded("system.md", layout)
+
+
+def contract(dimension: str, layout: str = SHARED_PREFIX) -> str:
     """The reply format in words, score anchors included: contract, not searched text."""
     names = ["contract.md"]
     if dimension in PLAN_DIMENSIONS:
         names.append("contract_plan.md")
     if dimension == HOLISTIC:
         names.append("contract_holistic.md")
-    return "\n\n".join(map(prompt_text, names))
+    return "\n\n".join(_worded(name, layout) for name in names)
 
 
 @cache
 def prompt_text(name: str) -> str:
     """A shipped prompt file, without white space at its ends."""
     return Path(PROMPTS, name).read_text(encoding="utf-8").strip()
+
+
+@cache
+def _worded(name: str, layout: str) -> str:
+    """A shipped prompt file in the words of a layout."""
+    words = yaml.safe_load(prompt_text("layouts.yaml"))[layout]
+    return re.sub(r"\{(trace|rationale|findings|score)\}", lambda slot: str(words[slot[1]]), prompt_text(name))
 
 
 def reply_schema(dimension: str, span_ids: Sequence[str]) -> dict[str, Any]:
@@ -123,10 +143,18 @@ def strict_object(properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
-def _examples(rows: Sequence[dict[str, Any]]) -> str:
-    return "\n\n".join(_example(number, row) for number, row in enumerate(rows, 1))
+def mlflow_reply(rationale: str, findings: Any, score: Any) -> dict[str, Any]:
+    """A reply in the two fields that a judge of MLflow may give: the findings close the rationale, as JSON."""
+    text = f"{rationale}\n{json_text({'findings': findings})}".lstrip()
+    return {"rationale": text, "result": None if score is None else str(score)}
 
 
-def _example(number: int, row: dict[str, Any]) -> str:
-    reply = {"findings": row["findings"], "score": row.get("score")}
+def _examples(program: JudgeProgram) -> str:
+    return "\n\n".join(_example(number, row, program) for number, row in enumerate(program.shown_examples, 1))
+
+
+def _example(number: int, row: dict[str, Any], program: JudgeProgram) -> str:
+    findings, score = row["findings"], row.get("score")
+    in_mlflow = program.knobs.layout == MLFLOW
+    reply = mlflow_reply("", findings, score) if in_mlflow else {"findings": findings, "score": score}
     return f"### Example {number}\n\n{prefixed(INPUT, clean(row['excerpt']))}\nReply: {json_text(reply)}"

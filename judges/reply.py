@@ -29,6 +29,8 @@ _REFUSAL = re.compile(
     r"|i (cannot|can['’]?t|can not|won['’]?t|will not|must decline|decline)|(i am|i['’]?m) (unable|not able))",
     re.IGNORECASE,
 )
+_POINTS = {str(score): score for score in SCORES}
+_NO_OBJECT = "it holds no JSON object"
 _DECODER = json.JSONDecoder(strict=False, parse_constant=lambda _: None, object_pairs_hook=lambda pairs: _unique(pairs))
 
 
@@ -49,10 +51,36 @@ def parse_reply(text: str | None, finish_reason: str, dimension: str, span_ids: 
 
     `span_ids` are the ids that the prompt showed: others are dropped with a warning.
     """
+    answer = _answer(text, finish_reason)
+    return answer if isinstance(answer, ParsedReply) else _verdict(answer, dimension, span_ids)
+
+
+def parse_mlflow_reply(text: str | None, finish_reason: str, dimension: str, span_ids: Collection[str]) -> ParsedReply:
+    """`parse_reply` for the layout `mlflow`: only what MLflow keeps counts, that is `rationale` and `result`.
+
+    The findings are the JSON object at the end of the rationale. If it is broken there is no verdict.
+    """
+    answer = _answer(text, finish_reason)
+    if isinstance(answer, ParsedReply):
+        return answer
+    said, result = answer.get("rationale"), answer.get("result")
+    reply = {"rationale": said, "score": _POINTS.get(result, result) if isinstance(result, str) else result}
+    if isinstance(said, str):
+        start, found, problem = _last_object(said)
+        if found is None and problem != _NO_OBJECT:
+            return ParsedReply(Outcome.UNPARSEABLE, detail=f"the findings in the rationale cannot be used: {problem}")
+        if found is not None and "findings" in found:
+            reply |= {"rationale": said[:start].strip(), "findings": found["findings"]}
+    return _verdict(reply, dimension, span_ids)
+
+
+def _answer(text: str | None, finish_reason: str) -> dict[str, Any] | ParsedReply:
     text = (text or "").removeprefix("\ufeff")
     answer, problem = final_object(text, cut=finish_reason in CUT)
-    if answer is None:
-        return ParsedReply(*_without_answer(text, finish_reason, problem))
+    return ParsedReply(*_without_answer(text, finish_reason, problem)) if answer is None else answer
+
+
+def _verdict(answer: dict[str, Any], dimension: str, span_ids: Collection[str]) -> ParsedReply:
     warnings: list[str] = []
     score = _score(answer.get("score"), dimension, warnings)
     if score is None:
@@ -79,6 +107,12 @@ def final_object(text: str, cut: bool = False) -> tuple[dict[str, Any] | None, s
     verdict, so these are refused: an object inside one that is broken (in a reply that was `cut`: after one), and one
     on a line that is prefixed as the trace's lines are.
     """
+    _, found, problem = _last_object(text, cut)
+    return found, problem
+
+
+def _last_object(text: str, cut: bool = False) -> tuple[int, dict[str, Any] | None, str]:
+    """`final_object` with the object's place in the text before it."""
     found, start, end, broken = None, 0, 0, False
     false_starts = position = 0
     while (position := text.find("{", position)) >= 0:
@@ -89,20 +123,20 @@ def final_object(text: str, cut: bool = False) -> tuple[dict[str, Any] | None, s
             false_starts += 1
             position += 1
             if false_starts > MAX_FALSE_STARTS:
-                return None, "it holds too many opening braces that start no JSON object"
+                return start, None, "it holds too many opening braces that start no JSON object"
         else:
             found, start, end, position = value, position, stop, stop
     before, after = text[:start], text[end:]
     if found is None:
-        return None, "it holds no JSON object" if not broken else "its JSON is broken"
+        return start, None, _NO_OBJECT if not broken else "its JSON is broken"
     line = before.rpartition("\n")[2]
     if line.startswith((INPUT, OUTPUT, ERROR)):
-        return None, "it ends with a quotation from the trace"
+        return start, None, "it ends with a quotation from the trace"
     if "}" in after or after.lstrip()[:1] in ("]", ",") or (broken and (cut or line.strip(" \t`"))):
-        return None, "its JSON is broken"
+        return start, None, "its JSON is broken"
     if "</think>" in after or before.rfind("<think>") > before.rfind("</think>"):
-        return None, "it ends inside its reasoning"
-    return found, ""
+        return start, None, "it ends inside its reasoning"
+    return start, found, ""
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import random
 from functools import lru_cache
 
 from judges.lm import LMReply, LMRequest
+from judges.prompt import mlflow_reply
 from judges.render import estimate_tokens
 from judges.simulated_lm.judging import Reader
 from judges.simulated_lm.profiles import Profile, profile_of
@@ -43,8 +44,9 @@ class SimulatedLM:
             JudgeError: there is no such profile.
         """
         profile = self._profiles.get(request.model) or profile_of(request.model)
-        user = [message.content for message in request.messages if message.role == "user"]
-        text = self._answer(read_prompt(user[-1]) if user else None, profile, dice(request))
+        said = {message.role: message.content for message in request.messages}
+        prompt = read_prompt(said.get("user", ""), said.get("system", ""))
+        text = self._answer(prompt, profile, dice(request))
         tokens = estimate_tokens(text)
         finish = "stop"
         if tokens > request.max_tokens:
@@ -56,6 +58,8 @@ class SimulatedLM:
         if isinstance(prompt, JudgePrompt):
             traits = self._read_traits(prompt.texts)
             reply = Reader(profile, prompt.texts, traits, self._read_trace(prompt.trace_text), luck).reply()
+            if prompt.in_mlflow:
+                reply = json.dumps(mlflow_reply(**json.loads(reply)))
             return reply[: len(reply) // 2] if luck.random() < profile.malformed_rate else reply
         if isinstance(prompt, PlanPrompt):
             return _extract_plan(self._read_trace(prompt.trace_text), profile, luck)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+INPUTS = "inputs: "
+"""How a user message of MLflow begins."""
 SECTIONS = (
     "Rubric",
     "Do not judge",
@@ -32,8 +35,11 @@ class Texts:
 
 @dataclass(frozen=True)
 class JudgePrompt:
+    """`in_mlflow`: in the layout `mlflow`, so the reply is wanted in its two fields."""
+
     trace_text: str
     texts: Texts
+    in_mlflow: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,8 +60,13 @@ class ReflectionPrompt:
 Prompt = JudgePrompt | PlanPrompt | ReflectionPrompt
 
 
-def read_prompt(text: str) -> Prompt | None:
-    """The prompt in a user message; None for anything that no part of this project writes."""
+def read_prompt(text: str, system: str = "") -> Prompt | None:
+    """The prompt in a user message; None for anything that no part of this project writes.
+
+    In the layout `mlflow` the judge's texts stand in the `system` message.
+    """
+    if text.startswith(INPUTS):
+        return _read_mlflow(text.removeprefix(INPUTS), system)
     fence, _, rest = text.partition("\n")
     if re.fullmatch(r"===== TRACE [0-9a-f]{8,} =====", fence):
         trace_text, found, tail = rest.partition(f"\n{fence}\n")
@@ -63,6 +74,15 @@ def read_prompt(text: str) -> Prompt | None:
     if text.lstrip().startswith("# Improve a judge"):
         return _read_reflection(text)
     return None
+
+
+def _read_mlflow(inputs: str, system: str) -> Prompt | None:
+    try:
+        trace_text = "\n".join(json.loads(inputs)["trace"])
+    except (ValueError, KeyError, TypeError):
+        return None
+    prompt = _read_tail(trace_text, system[system.find("\n# Task\n") + 1 :])
+    return replace(prompt, in_mlflow=True) if isinstance(prompt, JudgePrompt) else None
 
 
 def _read_tail(trace_text: str, tail: str) -> Prompt | None:

@@ -65,7 +65,8 @@ def _example_replies(examples: str) -> list[list[str]]:
     replies = []
     for line in re.findall(r"(?m)^Reply: (\{.*\})$", examples):
         try:
-            findings = json.loads(line)["findings"]
+            reply = json.loads(line)
+            findings = (reply if "findings" in reply else json.loads(reply["rationale"]))["findings"]
             replies.append([str(finding["explanation"]) for finding in findings])
         except (ValueError, KeyError, TypeError):
             continue

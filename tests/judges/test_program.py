@@ -62,6 +62,7 @@ def test_hashes_are_stable_and_see_every_part_and_knob() -> None:
                 "max_examples": 1,
                 "example_order": "reversed",
                 "plan_extraction": False,
+                "layout": "mlflow",
             }.items()
         ),
     ]
@@ -74,7 +75,7 @@ def test_where_a_program_came_from_is_not_in_its_hash() -> None:
 
 def test_the_hash_of_a_known_program_is_written_down() -> None:
     """A change of this value makes every recorded run unreadable: it must be on purpose."""
-    assert program(knobs=Knobs(model="m")).hash == "c8c1359da700cc5b"
+    assert program(knobs=Knobs(model="m")).hash == "d38dda86725dabe6"
 
 
 def test_children_know_their_parent_and_leave_it_alone() -> None:
@@ -143,6 +144,7 @@ def test_only_line_feeds_separate_examples() -> None:
         ({"max_examples": -1}, "max_examples is -1"),
         ({"example_order": "random"}, "as_written and reversed"),
         ({"plan_extraction": "yes"}, "plan_extraction is 'yes': accepted are true and false"),
+        ({"layout": "chat"}, "layout is 'chat': accepted are shared_prefix and mlflow"),
         ({"endpoint": None}, "endpoint is None"),
         ({"model": ""}, "model is ''"),
         ({"model": 5}, "model is 5"),

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from judges.judgment import HOLISTIC
 from judges.lm import Message
 from judges.notation import clean
-from judges.program import JudgeProgram, seed_program
+from judges.program import SHARED_PREFIX, JudgeProgram, seed_program
 from judges.prompt import (
     ENUM_LIMITS,
     PLAN_DIMENSIONS,
@@ -28,6 +28,7 @@ from judges.prompt import (
     fence_line,
     prompt_text,
     reply_schema,
+    system_text,
 )
 from judges.render import Rendering, render
 from labeled_traces.label import DIMENSIONS
@@ -110,7 +111,7 @@ def test_the_golden_folder_holds_nothing_else() -> None:
 
 def test_all_judges_share_everything_before_their_task() -> None:
     prompts = [build_messages(full_program(name), RENDERING, None) for name in JUDGES]
-    assert {system for system, _ in prompts} == {Message("system", prompt_text("system.md"))}
+    assert {system for system, _ in prompts} == {Message("system", system_text(SHARED_PREFIX))}
     beginnings = {user.content.split("# Task\n")[0] for _, user in prompts}
     fence = fence_line(RENDERING.text)
     assert beginnings == {f"{fence}\n{RENDERING.text}{fence}\n\n"}
