@@ -59,8 +59,8 @@ class SplitConfig(_Section):
 class JudgesConfig(_Section):
     """Which judges, from where (`programs`: a folder; else the seeds as shipped), and which model reads.
 
-    The knobs `temperature`, `max_tokens`, `trace_tokens`, `model` and `endpoint` override those of every program; None
-    leaves a knob as it stands. `concurrency` bounds the judgments in flight, `timeout` is in seconds per call.
+    The knobs `temperature`, `max_tokens`, `trace_tokens`, `layout`, `model` and `endpoint` override those of every
+    program; None leaves a knob as it stands. Judges that are to run in MLflow are proved in the layout `mlflow`. `concurrency` bounds the judgments in flight, `timeout` is in seconds per call.
     """
 
     model: str | None = None
@@ -71,6 +71,7 @@ class JudgesConfig(_Section):
     temperature: float | None = None
     max_tokens: int | None = None
     trace_tokens: int | None = None
+    layout: Literal["shared_prefix", "mlflow"] | None = None
     concurrency: int = Field(default=8, ge=1, le=1000)
     timeout: float = Field(default=60.0, gt=0)
 
@@ -88,7 +89,7 @@ class JudgesConfig(_Section):
     @property
     def knobs(self) -> dict[str, Any]:
         """The knobs that this section sets."""
-        names = ("model", "endpoint", "temperature", "max_tokens", "trace_tokens")
+        names = ("model", "endpoint", "temperature", "max_tokens", "trace_tokens", "layout")
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
 

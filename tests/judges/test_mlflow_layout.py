@@ -62,7 +62,7 @@ def real_judge(program: JudgeProgram) -> Any:
         name="gpa",
         instructions=instructions(program),
         model="openai:/m",
-        feedback_value_type=Literal[results(program.dimension)],  # type: ignore[valid-type]
+        feedback_value_type=Literal[results(program.dimension)],
         generate_rationale_first=True,
     )
 

@@ -98,6 +98,10 @@ def test_a_missing_file(tmp_path: Path) -> None:
 def test_only_set_knobs_override_a_program() -> None:
     config = parse_config({**SMALLEST, "judges": {"model": "simulated/forgetful"}}, "f", Path("/"))
     assert config.judges.knobs == {"model": "simulated/forgetful"}
+    config = parse_config({**SMALLEST, "judges": {"layout": "mlflow"}}, "f", Path("/"))
+    assert config.judges.knobs == {"layout": "mlflow"}
+    with pytest.raises(PipelineError, match=r"judges\.layout.*shared_prefix"):
+        parse_config({**SMALLEST, "judges": {"layout": "chat"}}, "f", Path("/"))
 
 
 def test_the_values_round_trip() -> None:
