@@ -36,7 +36,11 @@ def run(args: argparse.Namespace, out: Output) -> int:
     dataset, report = read(args.files, args.format, args.labels, args.taxonomy)
     dataset.save(args.out)
     counts = label_counts(dataset)
-    lines = [f"{counts['traces']} traces ({counts['labelled']} with labels, {counts['clean']} without)"]
+    lines = [f"{counts['traces']} traces: {counts['labelled']} with labels, {counts['clean']} clean"]
+    if counts["unknown"]:
+        lines[0] += (
+            f", {counts['unknown']} that nobody looked at and that may have failed (no false alarm is counted there)"
+        )
     lines += [f"  {name}: {n} labels" for name, n in counts["dimensions"].items()]
     lines.append(f"  outside GPA: {counts['outside_gpa']} labels (environment, user, guardrail: reported apart)")
     if report.counts:
@@ -53,11 +57,12 @@ def label_counts(dataset: Dataset) -> dict[str, Any]:
 
     errors = [error for row in dataset for error in row.errors]
     found = Counter(name for error in errors for name in error.dimensions)
-    labelled = sum(bool(row.errors) for row in dataset)
+    labelled, clean = sum(bool(row.errors) for row in dataset), sum(row.is_clean for row in dataset)
     return {
         "traces": len(dataset),
         "labelled": labelled,
-        "clean": len(dataset) - labelled,
+        "clean": clean,
+        "unknown": len(dataset) - labelled - clean,
         "labels": len(errors),
         "dimensions": {name: found[name] for name in DIMENSIONS},
         "outside_gpa": sum(not error.dimensions for error in errors),

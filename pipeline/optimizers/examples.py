@@ -51,7 +51,7 @@ class ExampleBuilder:
             ]
             if known:
                 new.append(self._error_example(*draw.choice(known)))
-        clean = [row for row in rows if not row.errors]
+        clean = [row for row in rows if row.is_clean]
         checked = [row for row in clean if row.clean == "checked"]
         if spurious and clean:
             new.append(self._clean_example(draw.choice(checked or clean)))

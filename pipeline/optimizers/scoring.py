@@ -118,12 +118,11 @@ class Scorer:
 def choose_rows(rows: Sequence[LabeledTrace], dimension: str, cap: int, seed: int) -> list[LabeledTrace]:
     """At most `cap` traces that carry signal: those with labels of the dimension, and as many clean ones.
 
-    Which ones, where there are too many, is drawn with the seed; the order is that of `rows`. A trace with an error
-    outside GPA counts as neither.
+    Which ones, where there are too many, is drawn with the seed; the order is that of `rows`.
     """
     draw = random.Random(f"{seed}/{dimension}")
     labelled = [row for row in rows if row.errors_of(dimension)]
-    clean = [row for row in rows if not row.errors_of(dimension) and all(error.dimensions for error in row.errors)]
+    clean = [row for row in rows if row.is_clean_of((dimension,))]
     n_labelled = min(len(labelled), max(cap - len(clean), (cap + 1) // 2))
     n_clean = min(len(clean), n_labelled, cap - n_labelled)
     chosen = {row.trace_id for row in (*draw.sample(labelled, n_labelled), *draw.sample(clean, n_clean))}
