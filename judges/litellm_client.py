@@ -103,7 +103,7 @@ class LiteLLMClient:
             form = plainer
 
     async def _attempt(self, request: LMRequest, form: Form) -> LMReply | Failure:
-        litellm = _litellm()
+        litellm = load_litellm()
         try:
             async with asyncio.timeout(self.timeout):
                 response = await litellm.acompletion(
@@ -145,7 +145,7 @@ class LiteLLMClient:
         if (price := self.prices.get(model)) is not None:
             return price.cost(prompt_tokens, completion_tokens)
         try:
-            parts = _litellm().cost_per_token(
+            parts = load_litellm().cost_per_token(
                 model=model, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, usage_object=usage
             )
         # A model that the table does not know is a plain Exception in some releases.
@@ -162,7 +162,7 @@ class LiteLLMClient:
                 log.warning("%s", note)
 
 
-def _litellm() -> Any:
+def load_litellm() -> Any:
     """Imports LiteLLM, which takes seconds, and keeps it silent."""
     # Before the import, else it fetches a price list from the network.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")

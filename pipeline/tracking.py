@@ -38,7 +38,7 @@ class Tracker:
             PipelineError: the store cannot be reached or refuses.
         """
         uri = settings.uri or default_uri(output)
-        with _refusals(uri):
+        with refusals(uri):
             from mlflow import MlflowClient
 
             client = MlflowClient(tracking_uri=uri)
@@ -47,7 +47,7 @@ class Tracker:
                 # A local store keeps its artifacts beside it; a server decides for itself.
                 artifacts = None if settings.uri else (output / "mlartifacts").absolute().as_uri()
                 run_id = client.create_run(
-                    _experiment(client, settings.experiment, artifacts), run_name=name
+                    find_experiment(client, settings.experiment, artifacts), run_name=name
                 ).info.run_id
                 saved = {"uri": uri, "experiment": settings.experiment, "run_id": run_id}
                 (run_dir / RUN_FILE).write_text(json.dumps(saved, indent=1), encoding="utf-8")
@@ -68,7 +68,7 @@ class Tracker:
         """
         from mlflow.entities import Metric, Param, RunTag
 
-        with _refusals(self.uri):
+        with refusals(self.uri):
             known = self._client.get_run(self.run_id).data.params
             now = int(time.time() * 1000)
             rows = [
@@ -95,7 +95,7 @@ class Tracker:
         Raises:
             PipelineError: the store refuses.
         """
-        with _refusals(self.uri):
+        with refusals(self.uri):
             for name in artifacts:
                 path = run_dir / name
                 if path.is_dir():
@@ -125,7 +125,8 @@ def _known_run(client: Any, run_dir: Path, uri: str) -> str | None:
     return str(run.info.run_id) if run.info.lifecycle_stage == "active" else None
 
 
-def _experiment(client: Any, name: str, artifacts: str | None) -> str:
+def find_experiment(client: Any, name: str, artifacts: str | None = None) -> str:
+    """The id of the experiment of this name, which is made if there is none."""
     from mlflow.exceptions import MlflowException
 
     found = client.get_experiment_by_name(name)
@@ -140,7 +141,7 @@ def _experiment(client: Any, name: str, artifacts: str | None) -> str:
 
 
 @contextmanager
-def _refusals(uri: str) -> Iterator[None]:
+def refusals(uri: str) -> Iterator[None]:
     """MLflow's and its transports' errors as one of ours."""
     _quiet()
     from mlflow.exceptions import MlflowException

@@ -10,10 +10,19 @@ Every method can be stopped anywhere and called again: the alias moves last, so 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
 
-from judges.program import JudgeSuite
-from pipeline.export.exported import Exported, Provenance
+from judges.decision import DecisionRule
+from judges.judgment import HOLISTIC
+from judges.mlflow_layout import instructions
+from judges.program import MLFLOW, JudgeProgram, JudgeSuite
+from labeled_traces.label import DIMENSIONS
+from pipeline.config import PipelineError
+from pipeline.export.exported import SCORER, SCORER_VERSION, Exported, Provenance, judge_tags, read_version
+from pipeline.export.scorer import MAX_LENGTH, build_scorer, check_request
+from pipeline.export.store import Store
 
 CHAMPION, CHALLENGER = "champion", "challenger"
 PREFIX = "gpa_"
@@ -30,13 +39,16 @@ class Registry:
         """Connects. `create`: make the experiment if there is none.
 
         Raises:
-            PipelineError: no MLflow there, no such experiment, or a prefix that MLflow does not take.
+            PipelineError: no MLflow there, or no such experiment.
         """
-        raise NotImplementedError
+        self._store = Store(uri, experiment, create=create)
+        self.uri = uri
+        self.experiment = experiment
+        self.prefix = prefix
 
     @property
     def experiment_id(self) -> str:
-        raise NotImplementedError
+        return self._store.experiment_id
 
     def champions(self) -> dict[str, Exported]:
         """Dimension -> the judge in production, in the order of the dimensions; empty where there is none yet.
@@ -44,42 +56,161 @@ class Registry:
         Raises:
             PipelineError: MLflow refuses, or a version holds no judge that can be read.
         """
-        raise NotImplementedError
+        return self._aliased(CHAMPION)
 
     def challengers(self) -> dict[str, Exported]:
         """Dimension -> the judge that wants the champion's place. Raises as `champions`."""
-        raise NotImplementedError
+        return self._aliased(CHALLENGER)
 
     def versions(self, dimension: str) -> list[Exported]:
         """Everything that was exported for a dimension, newest first. Raises as `champions`."""
-        raise NotImplementedError
+        prompt = self._prompt(dimension)
+        return [self._read(prompt, version) for version in self._store.versions(prompt)]
 
     def register(self, suite: JudgeSuite, provenance: Provenance) -> dict[str, Exported]:
         """Makes the suite's judges the challengers: a prompt version and a scorer version each.
 
         A judge that is there already (same program, same rule) gets no new version; its provenance is brought up to
-        date. A champion stays where it is, and is not made a challenger of itself. Programs are exported in the layout
+        date. A champion stays what it is, and is not made a challenger of itself. Programs are exported in the layout
         `mlflow`, whatever theirs is.
 
         Raises:
             PipelineError: a judge that MLflow cannot hold (too long, a model that it cannot name); nothing is written.
         """
-        raise NotImplementedError
+        planned = [self._plan(program, suite.rule, provenance) for program in suite.programs.values()]
+        known = {plan.prompt: self.versions(plan.program.dimension) for plan in planned}
+        done = {plan.program.dimension: self._register(plan, known[plan.prompt]) for plan in planned}
+        if provenance.run_id:
+            versions = [self._store.version(judge.prompt, judge.version) for judge in done.values()]
+            self._store.link_run(provenance.run_id, versions)
+        return done
 
-    def promote(self, judges: Mapping[str, Exported] | Iterable[Exported]) -> dict[str, Exported]:
-        """Makes these registered judges the champions of their dimensions; the others stay. Returns them as they are
-        now (with the live scorer's version). The champion of now is kept for `rollback`; promoting it changes nothing.
+    def promote(self, judges: Iterable[Exported]) -> dict[str, Exported]:
+        """Makes these registered judges the champions of their dimensions; the others stay.
+
+        Returns them as they are now, with the live scorer's version. The champion of now is kept for `rollback`;
+        promoting it again changes nothing.
 
         Raises:
             PipelineError: MLflow refuses.
         """
-        raise NotImplementedError
+        return {judge.dimension: self._promote(judge) for judge in judges}
 
-    def rollback(self, dimensions: Iterable[str] | None = None) -> dict[str, Exported]:
-        """The champions before the present ones are champions again (of these dimensions; None: of all that have one
-        before). Each call goes one step further back. Returns those that changed.
+    def rollback(self, champions: Iterable[Exported] | None = None) -> dict[str, Exported]:
+        """These champions give their place back to the ones before them; None: all present ones that replaced another.
+
+        Returns the champions that came back. A judge that is no champion any more is left alone, so a rollback that was
+        stopped is ended by the same call with the same judges (with None it would go a step too far).
 
         Raises:
-            PipelineError: a dimension named here has no earlier champion.
+            PipelineError: a judge named here never replaced another; nothing is written.
         """
-        raise NotImplementedError
+        present = {judge.dimension: judge for judge in self.champions().values()}
+        named = present.values() if champions is None else champions
+        leaving = [judge for judge in named if present.get(judge.dimension, judge).version == judge.version]
+        pasts = {judge.dimension: self._past(judge.prompt) for judge in leaving}
+        first = [judge.prompt for judge in leaving if len(pasts[judge.dimension]) < 2]
+        if first and champions is not None:
+            raise PipelineError(f"{', '.join(first)}: there is no earlier champion to go back to")
+        leaving = [judge for judge in leaving if judge.prompt not in first]
+        earlier = [self._numbered(judge.prompt, pasts[judge.dimension][-2]) for judge in leaving]
+        return {judge.dimension: self._go_live(judge, pasts[judge.dimension][:-1]) for judge in earlier}
+
+    def _prompt(self, dimension: str) -> str:
+        return f"{self.prefix}{dimension}"
+
+    def _aliased(self, alias: str) -> dict[str, Exported]:
+        found = {name: self._store.version(self._prompt(name), alias) for name in _JUDGES}
+        return {name: self._read(self._prompt(name), version) for name, version in found.items() if version is not None}
+
+    def _numbered(self, prompt: str, number: int) -> Exported:
+        version = self._store.version(prompt, number)
+        if version is None:
+            raise PipelineError(f"version {number} of the prompt {prompt} was deleted: it cannot be champion again")
+        return self._read(prompt, version)
+
+    def _read(self, prompt: str, version: Any) -> Exported:
+        judge = read_version(prompt, version)
+        if judge.tags["experiment_id"] != self.experiment_id:
+            raise PipelineError(
+                f"{judge.uri} belongs to experiment {judge.tags['experiment_id']}, not to {self.experiment_id} "
+                f"({self.experiment!r}): accepted is another --name-prefix for each experiment"
+            )
+        return judge
+
+    def _plan(self, program: JudgeProgram, rule: DecisionRule, provenance: Provenance) -> _Plan:
+        """Everything that can fail without MLflow's server fails here."""
+        program = program.with_knobs(layout=MLFLOW)
+        prompt = self._prompt(program.dimension)
+        scorer = build_scorer(f"{prompt}_{CHALLENGER}", program, instructions(program))
+        check_request(scorer, program)
+        tags = judge_tags(program, rule, self.experiment_id)
+        for name, value in (tags | provenance.tags(program)).items():
+            if len(value) > MAX_LENGTH:
+                raise PipelineError(
+                    f"{prompt}: its {name} has {len(value)} characters: accepted by MLflow are {MAX_LENGTH}"
+                )
+        return _Plan(prompt, program, scorer, tags, provenance.tags(program))
+
+    def _register(self, plan: _Plan, known: list[Exported]) -> Exported:
+        found = next((judge for judge in known if judge.is_same(plan.tags)), None)
+        champion = self._store.version(plan.prompt, CHAMPION)
+        if found is not None and champion is not None and int(champion.version) == found.version:
+            self._store.set_tags(plan.prompt, found.version, found.tags, plan.origin)
+            return self._numbered(plan.prompt, found.version)
+        live = {SCORER: plan.scorer.name, SCORER_VERSION: str(self._store.ensure_scorer(plan.scorer))}
+        if found is None:
+            message = f"{plan.program.dimension} judge {plan.program.hash} of {plan.origin['run']}"
+            tags = {**plan.tags, **plan.origin, **live}
+            number = int(self._store.create_version(plan.prompt, instructions(plan.program), message, tags).version)
+        else:
+            number = found.version
+            self._store.set_tags(plan.prompt, number, found.tags, {**plan.origin, **live})
+        self._store.set_alias(plan.prompt, CHALLENGER, number)
+        return self._numbered(plan.prompt, number)
+
+    def _promote(self, judge: Exported) -> Exported:
+        past = self._past(judge.prompt)
+        done = self._go_live(judge, past if past[-1:] == [judge.version] else [*past, judge.version])
+        challenger = self._store.version(judge.prompt, CHALLENGER)
+        if challenger is not None and int(challenger.version) == judge.version:
+            self._store.delete_alias(judge.prompt, CHALLENGER)
+        return done
+
+    def _go_live(self, judge: Exported, past: list[int]) -> Exported:
+        """`past`: the champions so far, this one last."""
+        scorer = build_scorer(judge.prompt, judge.program, judge.template)
+        live = {SCORER: judge.prompt, SCORER_VERSION: str(self._store.ensure_scorer(scorer))}
+        self._store.set_tags(judge.prompt, judge.version, judge.tags, live)
+        forward = len(past) > len(self._past(judge.prompt))
+        if forward:
+            self._store.set_history(judge.prompt, past)
+        self._store.set_alias(judge.prompt, CHAMPION, judge.version)
+        if not forward:
+            # Only now: `_past` takes no notice of what stands behind the champion.
+            self._store.set_history(judge.prompt, past)
+        return self._numbered(judge.prompt, judge.version)
+
+    def _past(self, prompt: str) -> list[int]:
+        """The champions so far, the present one last. What was noted for an alias that never moved does not count."""
+        champion = self._store.version(prompt, CHAMPION)
+        if champion is None:
+            return []
+        past = self._store.history(prompt)
+        while past and past[-1] != int(champion.version):
+            past.pop()
+        return past or [int(champion.version)]
+
+
+_JUDGES = (*DIMENSIONS, HOLISTIC)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """One judge on its way: `tags` make the version what it is, `origin` may change."""
+
+    prompt: str
+    program: JudgeProgram
+    scorer: Any
+    tags: dict[str, str]
+    origin: dict[str, str]
