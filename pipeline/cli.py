@@ -24,6 +24,7 @@ Tunes LLM judges of agent traces on labelled traces, proves the gain on held-out
   gpa-judges evaluate data.jsonl --model openai/gpt-5                  how good are the generic judges on it?
   gpa-judges optimize experiment.yaml                                  tune them on the development split
   gpa-judges validate runs/my-experiment-1a2b3c4d                      better on the testset? PASS, FAIL, INCONCLUSIVE
+  gpa-judges export runs/my-experiment-1a2b3c4d --to mlflow            ship them as scorers and prompts
 """
 _EPILOG = """\
 `gpa-judges COMMAND --help` explains a command. Every command takes --json: one JSON document on stdout, all else on

@@ -60,7 +60,8 @@ class JudgesConfig(_Section):
     """Which judges, from where (`programs`: a folder; else the seeds as shipped), and which model reads.
 
     The knobs `temperature`, `max_tokens`, `trace_tokens`, `layout`, `model` and `endpoint` override those of every
-    program; None leaves a knob as it stands. Judges that are to run in MLflow are proved in the layout `mlflow`. `concurrency` bounds the judgments in flight, `timeout` is in seconds per call.
+    program; None leaves a knob as it stands. Judges that are to run in MLflow are proved in the layout `mlflow`.
+    `concurrency` bounds the judgments in flight, `timeout` is in seconds per call.
     """
 
     model: str | None = None

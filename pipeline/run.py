@@ -52,7 +52,7 @@ def optimize(config: ExperimentConfig, say: Say) -> tuple[Run, JudgeSuite, Usage
 def validate_run(path: Path, say: Say) -> Result:
     """The verdict on a run that `optimize` has tuned. Raises as `run_experiment`."""
     run = reopen(*RunFolder.open(path), say)
-    tuned = load_tuned(run)
+    tuned = load_tuned(run.folder)
     with _tracked(run) as tracker, run.open_lm() as lm:
         return _prove(run, tuned, lm, tracker, say)
 

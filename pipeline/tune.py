@@ -20,6 +20,7 @@ from pipeline.metrics.table import match_judgments
 from pipeline.optimizers.base import OptimizationResult, SearchContext
 from pipeline.prepare import Run, Say
 from pipeline.rule_search import RuleResult, search_rule
+from pipeline.run_folder import RunFolder
 
 METRICS = "metrics.json"
 TUNED = "tuned"
@@ -47,19 +48,19 @@ def tune(run: Run, lm: LM, say: Say) -> JudgeSuite:
     return suite
 
 
-def load_tuned(run: Run) -> JudgeSuite:
+def load_tuned(folder: RunFolder) -> JudgeSuite:
     """What `tune` wrote.
 
     Raises:
         PipelineError: tuning has not ended in this folder.
     """
     try:
-        if run.folder.read_json(METRICS) is not None:
-            return JudgeSuite.load(run.folder.programs(TUNED))
+        if folder.read_json(METRICS) is not None:
+            return JudgeSuite.load(folder.programs(TUNED))
     except TraceError as error:
-        raise PipelineError(f"{run.folder[METRICS]} is damaged: start `gpa-judges optimize` again ({error})") from error
+        raise PipelineError(f"{folder[METRICS]} is damaged: start `gpa-judges optimize` again ({error})") from error
     raise PipelineError(
-        f"tuning has not ended in {run.folder.path}: start `gpa-judges optimize {run.folder['config.yaml']}` again; "
+        f"tuning has not ended in {folder.path}: start `gpa-judges optimize {folder['config.yaml']}` again; "
         "what was paid is not paid again"
     )
 

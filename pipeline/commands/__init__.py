@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Protocol
 
-from pipeline.commands import demo, evaluate, import_traces, optimize, split, validate
+from pipeline.commands import demo, evaluate, export, import_traces, optimize, split, validate
 from pipeline.commands.output import Output
 
 
@@ -27,4 +27,5 @@ COMMANDS: dict[str, Command] = {
     "evaluate": evaluate,
     "optimize": optimize,
     "validate": validate,
+    "export": export,
 }

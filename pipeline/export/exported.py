@@ -16,6 +16,7 @@ from labeled_traces.trace import text_hash
 from pipeline.config import PipelineError
 
 SCORER, SCORER_VERSION = "scorer", "scorer_version"
+NO_VERDICT = "none"
 _IDENTITY = ("experiment_id", "program_hash", "instructions_hash", "rule")
 
 
@@ -40,7 +41,7 @@ class Provenance:
         return {
             "run": self.run,
             "run_id": self.run_id,
-            "verdict": self.verdict or "none",
+            "verdict": self.verdict or NO_VERDICT,
             "simulated": str(simulated).lower(),
             **self.extra,
         }
@@ -53,7 +54,7 @@ class Exported:
 
     `program` is the whole judge as it was exported (layout `mlflow`), ready for `judges.judge.judge`; `rule` is the
     decision rule of its suite. `template` is the prompt's text, the instructions that MLflow runs. `tags` are the
-    prompt version's: `verdict` (`none` where there was no validation), `run`, `run_id`, `simulated`, ...
+    prompt version's: `run`, `run_id`, `program_hash`, ...
     """
 
     dimension: str
@@ -70,6 +71,11 @@ class Exported:
     def uri(self) -> str:
         """As MLflow writes it: `prompts:/gpa_plan_quality/3`."""
         return f"prompts:/{self.prompt}/{self.version}"
+
+    @property
+    def verdict(self) -> str:
+        """Of the validation of exactly this judge: `PASS`, `FAIL`, `INCONCLUSIVE` or `none`."""
+        return self.tags.get("verdict", NO_VERDICT)
 
     @property
     def simulated(self) -> bool:

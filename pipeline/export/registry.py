@@ -20,7 +20,15 @@ from judges.mlflow_layout import instructions
 from judges.program import MLFLOW, JudgeProgram, JudgeSuite
 from labeled_traces.label import DIMENSIONS
 from pipeline.config import PipelineError
-from pipeline.export.exported import SCORER, SCORER_VERSION, Exported, Provenance, judge_tags, read_version
+from pipeline.export.exported import (
+    NO_VERDICT,
+    SCORER,
+    SCORER_VERSION,
+    Exported,
+    Provenance,
+    judge_tags,
+    read_version,
+)
 from pipeline.export.scorer import MAX_LENGTH, build_scorer, check_request
 from pipeline.export.store import Store
 
@@ -143,29 +151,31 @@ class Registry:
         program = program.with_knobs(layout=MLFLOW)
         prompt = self._prompt(program.dimension)
         scorer = build_scorer(f"{prompt}_{CHALLENGER}", program, instructions(program))
-        check_request(scorer, program)
         tags = judge_tags(program, rule, self.experiment_id)
-        for name, value in (tags | provenance.tags(program)).items():
+        origin = provenance.tags(program) | {"request_checked_with": check_request(scorer, program)}
+        for name, value in (tags | origin).items():
             if len(value) > MAX_LENGTH:
                 raise PipelineError(
                     f"{prompt}: its {name} has {len(value)} characters: accepted by MLflow are {MAX_LENGTH}"
                 )
-        return _Plan(prompt, program, scorer, tags, provenance.tags(program))
+        return _Plan(prompt, program, scorer, tags, origin)
 
     def _register(self, plan: _Plan, known: list[Exported]) -> Exported:
         found = next((judge for judge in known if judge.is_same(plan.tags)), None)
         champion = self._store.version(plan.prompt, CHAMPION)
+        # A verdict stays until there is another: a run that has none says nothing against it.
+        origin = {} if found is not None and plan.origin["verdict"] == NO_VERDICT != found.verdict else plan.origin
         if found is not None and champion is not None and int(champion.version) == found.version:
-            self._store.set_tags(plan.prompt, found.version, found.tags, plan.origin)
+            self._store.set_tags(plan.prompt, found.version, found.tags, origin)
             return self._numbered(plan.prompt, found.version)
         live = {SCORER: plan.scorer.name, SCORER_VERSION: str(self._store.ensure_scorer(plan.scorer))}
         if found is None:
             message = f"{plan.program.dimension} judge {plan.program.hash} of {plan.origin['run']}"
-            tags = {**plan.tags, **plan.origin, **live}
+            tags = {**plan.tags, **origin, **live}
             number = int(self._store.create_version(plan.prompt, instructions(plan.program), message, tags).version)
         else:
             number = found.version
-            self._store.set_tags(plan.prompt, number, found.tags, {**plan.origin, **live})
+            self._store.set_tags(plan.prompt, number, found.tags, {**origin, **live})
         self._store.set_alias(plan.prompt, CHALLENGER, number)
         return self._numbered(plan.prompt, number)
 

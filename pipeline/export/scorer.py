@@ -59,13 +59,16 @@ def build_scorer(name: str, program: JudgeProgram, template: str) -> Any:
         raise PipelineError(f"{name}: MLflow {version('mlflow')} makes no judge of it: {error}") from error
 
 
-def check_request(scorer: Any, program: JudgeProgram) -> None:
+def check_request(scorer: Any, program: JudgeProgram) -> str:
     """Holds the judge against our layout, with the code that MLflow itself runs when the judge is called.
+
+    Returns the release of MLflow that was held against it.
 
     Raises:
         PipelineError: this release of MLflow sends something else than what was validated.
     """
     theirs: object = None
+    release = f"mlflow {version('mlflow')}"
     try:
         system = scorer._build_system_message(False)
         user = scorer._build_user_message(judge_inputs(_SAMPLE), None, None, None)
@@ -78,9 +81,10 @@ def check_request(scorer: Any, program: JudgeProgram) -> None:
     ours = (*(message.content for message in messages), json.dumps(fields["properties"]))
     if theirs != ours:
         raise PipelineError(
-            f"MLflow {version('mlflow')} words a judge's request in another way than MLflow 3.17, which the layout "
-            "`mlflow` renders: accepted is mlflow 3.17, where the judges are exported and where they run"
+            f"{release} words a judge's request in another way than mlflow 3.17, which the layout `mlflow` renders: "
+            "accepted is mlflow 3.17, where judges are exported and where they run"
         )
+    return release
 
 
 def same_scorer(one: Any, other: Any) -> bool:

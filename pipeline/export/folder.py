@@ -1,0 +1,62 @@
+"""The tuned judges of a run as a folder that stands alone: programs, rule, manifest, a page for people."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from labeled_traces.files import write_lines
+from pipeline.export.run_export import TunedRun
+
+JUDGES, MANIFEST, README = "judges", "manifest.json", "README.md"
+
+
+def export_to_folder(run: TunedRun, out: Path) -> dict[str, Any]:
+    """Writes the folder, and returns its manifest. The same run again writes the same bytes.
+
+    Raises:
+        JudgeError: the folder holds other judges.
+    """
+    run.suite.save(out / JUDGES)
+    manifest = _manifest(run)
+    write_lines(out / MANIFEST, [json.dumps(manifest, indent=1, ensure_ascii=True)])
+    write_lines(out / README, [_readme(manifest)])
+    return manifest
+
+
+def _manifest(run: TunedRun) -> dict[str, Any]:
+    return {
+        "run": run.folder.name,
+        "verdict": run.verdict or None,
+        "simulated": run.simulated,
+        "suite": run.suite.hash,
+        "decision_rule": run.suite.rule.to_json(),
+        "judges": {
+            name: {
+                "folder": f"{JUDGES}/{name}",
+                "program": program.hash,
+                "model": program.knobs.model,
+                "endpoint": program.knobs.endpoint,
+                "layout": program.knobs.layout,
+            }
+            for name, program in run.suite.programs.items()
+        },
+    }
+
+
+def _readme(manifest: dict[str, Any]) -> str:
+    names = "\n".join(f"- `{row['folder']}`: {name}, for {row['model']}" for name, row in manifest["judges"].items())
+    verdict = manifest["verdict"] or "not validated"
+    simulated = "\n\nThe traces or the model were simulated: this says nothing of real ones." * manifest["simulated"]
+    return f"""\
+# Judges of {manifest["run"]}
+
+Verdict on held-out traces: {verdict}.{simulated}
+
+{names}
+
+Each folder is one judge: `rubric.md`, `architecture_notes.md`, `examples.jsonl`, `output_template.md`, `knobs.yaml`.
+`{JUDGES}/decision_rule.yaml` turns what they find into what is reported. `{MANIFEST}` says the same to programs.
+
+    gpa-judges evaluate data.jsonl --judges {JUDGES}"""

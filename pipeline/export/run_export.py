@@ -1,0 +1,170 @@
+"""The tuned judges of a run, on their way to MLflow or to a folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from judges.connect import is_simulated
+from judges.program import MLFLOW, JudgeSuite
+from pipeline.config import ExperimentConfig, PipelineError
+from pipeline.export.exported import Exported, Provenance
+from pipeline.export.registry import CHALLENGER, CHAMPION, PREFIX, Registry
+from pipeline.prepare import with_knobs
+from pipeline.run import VALIDATION
+from pipeline.run_folder import RunFolder
+from pipeline.tracking import RUN_FILE, default_uri
+from pipeline.tune import load_tuned
+from pipeline.validate import Verdict
+
+
+@dataclass(frozen=True)
+class TunedRun:
+    """A run's tuned judges, and the verdict on exactly these ("" where there is none)."""
+
+    folder: RunFolder
+    config: ExperimentConfig
+    suite: JudgeSuite
+    verdict: str
+
+    @classmethod
+    def open(cls, path: Path) -> TunedRun:
+        """
+        Raises:
+            PipelineError: no run, or its tuning has not ended.
+        """
+        folder, config = RunFolder.open(path)
+        suite = load_tuned(folder)
+        found = folder.read_json(VALIDATION) or {}
+        same = found.get("provenance", {}).get("tuned judges") == suite.hash
+        return cls(folder, config, suite, str(found["verdict"]) if same else "")
+
+    @property
+    def simulated(self) -> bool:
+        models = [program.knobs.model for program in self.suite.programs.values()]
+        return self.config.data.simulated is not None or any(map(is_simulated, models))
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where in MLflow the judges go; None: where the run itself was tracked. `model` and `endpoint`: what the judges
+    shall run with, None: what they were tuned with."""
+
+    uri: str | None = None
+    experiment: str | None = None
+    prefix: str = PREFIX
+    model: str | None = None
+    endpoint: str | None = None
+
+
+@dataclass(frozen=True)
+class MlflowExport:
+    """What stands in the registry now. `notes` say, for people, what else there is to know."""
+
+    uri: str
+    experiment: str
+    alias: str
+    verdict: str
+    judges: Mapping[str, Exported]
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "to": "mlflow",
+            "tracking_uri": self.uri,
+            "experiment": self.experiment,
+            "alias": self.alias,
+            "verdict": self.verdict or None,
+            "simulated": any(judge.simulated for judge in self.judges.values()),
+            "judges": {name: _row(judge) for name, judge in self.judges.items()},
+            "notes": list(self.notes),
+        }
+
+
+def export_to_mlflow(run: TunedRun, target: Target) -> MlflowExport:
+    """Registers the judges as challengers and, where the validation of exactly these says PASS, as champions.
+
+    "Exactly these": a judge is proved in one layout, with one model. In another one it is a challenger.
+
+    Raises:
+        PipelineError: MLflow refuses, or judges that it cannot hold or run; nothing is written in the latter case.
+    """
+    suite = _as_it_will_run(run, target)
+    proved = suite.hash == run.suite.hash
+    uri = target.uri or run.config.tracking.uri or default_uri(run.config.output)
+    experiment = target.experiment or run.config.tracking.experiment
+    registry = Registry(uri, experiment, target.prefix, create=True)
+    verdict = run.verdict if proved else ""
+    provenance = Provenance(run.folder.name, _run_id(run.folder, uri), verdict, run.simulated)
+    judges = registry.register(suite, provenance)
+    alias = CHALLENGER
+    if verdict == Verdict.PASS:
+        alias = CHAMPION
+        judges = registry.promote(judges.values())
+    return MlflowExport(uri, experiment, alias, verdict, judges, tuple(_notes(run, suite, verdict)))
+
+
+def _as_it_will_run(run: TunedRun, target: Target) -> JudgeSuite:
+    knobs = {"model": target.model, "endpoint": target.endpoint}
+    if target.model is None:
+        if any(is_simulated(program.knobs.model) for program in run.suite.programs.values()):
+            raise PipelineError(
+                f"the judges of {run.folder.path} were tuned on a simulated model, which MLflow cannot run: accepted "
+                "are --model NAME, such as openai/gpt-5, or --to folder (--model simulated/default registers them all "
+                "the same, marked as simulated, for gpa-judges alone)"
+            )
+    elif target.endpoint is None and any(p.knobs.model != target.model for p in run.suite.programs.values()):
+        knobs["endpoint"] = ""
+    given = {name: value for name, value in knobs.items() if value is not None}
+    return with_knobs(run.suite, {**given, "layout": MLFLOW})
+
+
+def _run_id(folder: RunFolder, uri: str) -> str:
+    """The run in this MLflow, "" if it is in another one or in none."""
+    try:
+        saved = json.loads(folder[RUN_FILE].read_text(encoding="utf-8"))
+        return str(saved["run_id"]) if saved["uri"] == uri else ""
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def _notes(run: TunedRun, suite: JudgeSuite, verdict: str) -> list[str]:
+    notes = []
+    before, after = (
+        {(program.knobs.layout, program.knobs.model, program.knobs.endpoint) for program in judges.programs.values()}
+        for judges in (run.suite, suite)
+    )
+    if run.verdict and before != after:
+        changed = " and ".join(
+            name
+            for index, name in enumerate(("layout", "model", "endpoint"))
+            if {knobs[index] for knobs in before} != {knobs[index] for knobs in after}
+        )
+        notes.append(
+            f"the run's verdict ({run.verdict}) is of judges with another {changed}, so it is not of these: put "
+            "`layout: mlflow` under `judges`, with the model that will run, and validate again"
+        )
+    elif verdict != Verdict.PASS:
+        notes.append(f"no champion without a PASS: the run's verdict is {verdict or 'not there yet'}")
+    endpoints = sorted({program.knobs.endpoint for program in suite.programs.values()} - {""})
+    if endpoints:
+        notes.append(
+            f"MLflow keeps no endpoint: where it runs the judges, the environment must name {', '.join(endpoints)} "
+            "(for openai:/ models as OPENAI_API_BASE)"
+        )
+    if any(is_simulated(program.knobs.model) for program in suite.programs.values()):
+        notes.append("simulated: MLflow cannot run these judges, gpa-judges can")
+    return notes
+
+
+def _row(judge: Exported) -> dict[str, Any]:
+    return {
+        "prompt": judge.uri,
+        "scorer": judge.scorer,
+        "scorer_version": judge.scorer_version,
+        "program": judge.program.hash,
+        "model": judge.program.knobs.model,
+    }
