@@ -21,8 +21,8 @@ class GepaSettings:
     counts train traces that no example was made from.
     """
 
-    max_calls: int = 1_500
-    max_iterations: int = 12
+    max_calls: int = 2_000
+    max_iterations: int = 16
     minibatch: int = 12
     repeats: int = 2
     train_traces: int = 60
