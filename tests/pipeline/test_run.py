@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,8 +21,12 @@ from labeled_traces.split import LeakageError, SplitManifest, make_split
 from labeled_traces.trace import TraceError
 from pipeline.config import ExperimentConfig, PipelineError, parse_config
 from pipeline.evaluate import load_judgments
+from pipeline.prepare import prepare
 from pipeline.results import HEADLINE, Result
 from pipeline.run import optimize, run_experiment, validate_run
+
+if TYPE_CHECKING:
+    from tests.judges.scripted_server import ScriptedServer
 
 ROOT = Path(__file__).parents[2]
 TWO = ["logical_consistency", "tool_calling"]
@@ -263,6 +267,86 @@ def wait_for_calls(output: Path, rows: int, process: subprocess.Popen[bytes]) ->
                 pass  # its tables are not there yet
         time.sleep(0.01)
     raise AssertionError(f"the run never got to {rows} calls")
+
+
+def test_a_real_endpoint_with_a_price(
+    tmp_path: Path, scripted_server: type[ScriptedServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls, tokens and dollars are the server's; what cannot be used is counted apart and said."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-nothing")
+    clean = json.dumps({"rationale": "fine", "findings": [], "score": 3})
+
+    def script(body: dict[str, Any]) -> str:
+        return "I cannot evaluate this." if "Judge: tool_calling" in body["messages"][-1]["content"] else clean
+
+    with scripted_server(script) as server:
+        judges = {"model": "openai/any", "endpoint": server.endpoint, "dimensions": TWO, "holistic": False}
+        config = cheap(
+            tmp_path, data={"simulated": {"traces": 30}}, judges=judges, prices={"openai/any": [2, 10]}, matcher={}
+        )
+        result = run_experiment(config, quiet)
+        sent = len(server.bodies)
+    assert result.usage.calls == sent == result.traces * 2 * 2
+    assert result.usage.tokens == sent * 120
+    assert result.cost == pytest.approx(sent * (100 * 2 + 20 * 10) / 1e6)
+    assert not result.simulated
+    half = result.traces * 2
+    assert result.sides["tuned"].outcomes == {"scored": half, "refused": half}
+    assert f"tuned: {half} of {2 * half} judgments: {half} refused" in result.warnings
+    assert result.sides["tuned"].metrics["scored_share"].value == 0.5
+    assert result.verdict != "PASS"
+
+
+def test_reflection_has_the_judges_endpoint_unless_it_has_its_own(tmp_path: Path) -> None:
+    judges = {"model": "openai/a", "endpoint": "http://127.0.0.1:1/v1", "dimensions": TWO, "holistic": False}
+    run = prepare(cheap(tmp_path, judges=judges), quiet)
+    assert (run.reflection_model, run.reflection_endpoint) == ("openai/a", "http://127.0.0.1:1/v1")
+    search = {"optimizer": "seed", "reflection_model": "openai/b"}
+    run = prepare(cheap(tmp_path, judges=judges, search=search), quiet)
+    assert (run.reflection_model, run.reflection_endpoint) == ("openai/b", "")
+    search["reflection_endpoint"] = "http://127.0.0.1:2/v1"
+    run = prepare(cheap(tmp_path, judges=judges, search=search), quiet)
+    assert (run.reflection_model, run.reflection_endpoint) == ("openai/b", "http://127.0.0.1:2/v1")
+
+
+def test_a_stopped_run_is_a_failed_one_in_mlflow(finished: Result, tmp_path: Path) -> None:
+    from mlflow import MlflowClient
+
+    shutil.copy(finished.run_dir.parent / "mlflow.db", tmp_path / "mlflow.db")  # making its tables takes seconds
+    tracking = {"experiment": "stopped"}
+    with pytest.raises(BudgetExhausted):
+        run_experiment(cheap(tmp_path, budget={"calls": 20}, tracking=tracking), quiet)
+    client = MlflowClient(tracking_uri=f"sqlite:///{tmp_path}/mlflow.db")
+    found = client.get_experiment_by_name("stopped")
+    assert found is not None
+    (stopped,) = client.search_runs([found.experiment_id])
+    assert stopped.info.status == "FAILED"
+    assert (tmp_path / "mlartifacts" / stopped.info.run_id / "artifacts" / "judgments" / "testset-seed.jsonl").is_file()
+    run_experiment(cheap(tmp_path, tracking=tracking), quiet)
+    (resumed,) = client.search_runs([found.experiment_id])
+    assert resumed.info.run_id == stopped.info.run_id
+    assert resumed.info.status == "FINISHED"
+
+
+def test_a_budget_that_ends_in_the_rules_readings(tmp_path: Path) -> None:
+    with pytest.raises(BudgetExhausted, match="judgments were not made"):
+        optimize(cheap(tmp_path, rule={"enabled": True}, budget={"calls": 20}), quiet)
+    (folder,) = tmp_path.glob("small-*")
+    outcomes = [str(row.outcome) for row in load_judgments(folder / "judgments" / "development-tuned.jsonl")]
+    assert outcomes.count("scored") == 20
+
+
+def test_a_damaged_summary_is_told(tmp_path: Path) -> None:
+    run, _, _ = optimize(cheap(tmp_path), quiet)
+    (run.folder["metrics.json"]).write_text("{")
+    with pytest.raises(PipelineError, match="is damaged: start `gpa-judges optimize` again"):
+        validate_run(run.folder.path, quiet)
+
+
+def test_a_search_with_a_small_budget_warns(tmp_path: Path) -> None:
+    lines: list[str] = []
+    optimize(experiment(tmp_path, search={"settings": {"max_calls": 30}}, rule={"enabled": False}), lines.append)
+    assert any(line.strip().startswith("warning: max_calls 30") for line in lines)
 
 
 def test_own_data_own_split_own_judges(finished: Result, tmp_path: Path) -> None:

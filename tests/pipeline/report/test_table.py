@@ -36,11 +36,12 @@ def test_it_is_plain_text(result: Result) -> None:
     assert "\x1b" not in result_table(result)
 
 
-def test_without_holistic_and_controls(result: Result) -> None:
-    few = replace(result, sides={name: result.sides[name] for name in ("seed", "tuned")}, controls=())
-    text = result_table(few)
+def test_without_holistic_controls_and_dimensions(result: Result) -> None:
+    few = replace(result, sides={name: replace(result.sides[name], dimensions={}) for name in ("seed", "tuned")})
+    text = result_table(replace(few, controls=()))
     assert "holistic" not in text
     assert "controls" not in text
+    assert "generic ->" not in text
 
 
 def test_what_else_a_reader_must_know(result: Result) -> None:
