@@ -118,7 +118,7 @@ def test_the_example_names_every_key_with_its_default() -> None:
     chosen = {
         ("judges", "model"): "simulated/default",
         ("matcher", "kind"): "text",
-        ("search", "settings"): {"max_calls": 1500, "max_iterations": 12},
+        ("search", "settings"): {"max_calls": 2000, "max_iterations": 16},
         ("validation", "gates"): {"primary": "f1"},
     }
     for (section, key), value in chosen.items():
