@@ -79,7 +79,7 @@ class Reflector:
         self.context = context
         self.dimension = dimension
         self.calls = 0
-        self._asked: Counter[str] = Counter()
+        self._asked: Counter[tuple[Message, ...]] = Counter()
 
     def propose(self, part: str, current: str, lines: Sequence[str]) -> str | None:
         """The new text of a part; None where the reply was cut off or holds none.
@@ -87,23 +87,30 @@ class Reflector:
         Raises:
             BudgetExhausted, LMError: no reply.
         """
-        prompt = reflection_prompt(part, self.dimension, current, lines)
+        texts = _REPLY.findall(self.ask(Message("user", reflection_prompt(part, self.dimension, current, lines))))
+        return texts[-1].strip() if texts else None
+
+    def ask(self, *messages: Message) -> str:
+        """The reply to any prompt; empty where it was cut off.
+
+        Raises:
+            BudgetExhausted, LMError: no reply.
+        """
         request = LMRequest(
             model=self.context.reflection_model,
-            messages=(Message("user", prompt),),
+            messages=messages,
             temperature=_TEMPERATURE,
             max_tokens=_MAX_TOKENS,
             endpoint=self.context.reflection_endpoint,
             seed=self.context.evaluate.seed,
-            repeat=self._asked[prompt],
+            repeat=self._asked[messages],
         )
-        self._asked[prompt] += 1
+        self._asked[messages] += 1
         self.calls += 1
         # In a thread of its own, so that a caller may have a running event loop (a notebook).
         with ThreadPoolExecutor(1) as thread:
             reply = thread.submit(asyncio.run, self.context.lm.complete(request)).result()
-        texts = _REPLY.findall(reply.text)
-        return texts[-1].strip() if texts and reply.finish_reason != "length" else None
+        return "" if reply.finish_reason == "length" else reply.text
 
 
 def reflection_prompt(part: str, dimension: str, current: str, lines: Sequence[str]) -> str:
