@@ -19,8 +19,10 @@ from pipeline.metrics.estimate import Estimate
 class SearchContext:
     """What a search runs with.
 
-    `lm` answers the judges and the reflection prompts. `evaluate` gives concurrency and progress; an optimiser chooses
-    repeats itself. `locked` holds the ids of the testset's traces: none of them may turn up in a search.
+    `lm` answers the judges and the reflection prompts. `evaluate` gives concurrency, progress and the first repeat that
+    is fresh to this search; an optimiser chooses repeats itself. `locked` holds the ids of the testset's traces: none
+    of them may turn up in a search. `bank`: programs of the same dimension that earlier searches on the same
+    development split tried, better ones first; their parts have passed the checks of a proposal.
     """
 
     lm: LM
@@ -30,6 +32,7 @@ class SearchContext:
     evaluate: EvaluateSettings = field(default_factory=EvaluateSettings)
     seed: int = 0
     locked: frozenset[str] = frozenset()
+    bank: tuple[JudgeProgram, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -11,18 +11,17 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from judges.judgment import HOLISTIC
 from judges.lm import BudgetExhausted
 from judges.program import JudgeProgram
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.split import Development
 from pipeline.config import PipelineError
-from pipeline.optimizers.base import OptimizationResult, SearchContext, Trial, check_development
+from pipeline.optimizers.base import OptimizationResult, SearchContext, Trial
 from pipeline.optimizers.batches import Minibatches, Rows
 from pipeline.optimizers.examples import ExampleBuilder
 from pipeline.optimizers.proposals import ProposalChecks
-from pipeline.optimizers.reflection import Reflector
-from pipeline.optimizers.scoring import Scorer, TooFewUsable, choose_rows
+from pipeline.optimizers.scoring import TooFewUsable
+from pipeline.optimizers.search import Search, best_first
 from pipeline.optimizers.selection import Selection
 from pipeline.optimizers.settings import GepaSettings
 
@@ -49,48 +48,40 @@ class GepaOptimizer:
         Raises:
             PipelineError: the gepa library is not installed, or the program is the holistic one.
         """
-        check_development(development, context.locked)
-        if program.dimension == HOLISTIC:
-            raise PipelineError("gepa searches the judge of one dimension: the holistic judge is a baseline")
         return _Search(self.settings, program, development, context).run()
 
 
-class _Search:
-    """One search: the traces it uses, what it may spend, and how it ends."""
+class _Search(Search):
+    """One search: what it may spend, and how gepa runs it."""
+
+    name = GepaOptimizer.name
 
     def __init__(
         self, settings: GepaSettings, program: JudgeProgram, development: Development, context: SearchContext
     ) -> None:
+        super().__init__(settings, program, development, context)
         self.settings = settings
-        self.program = program
-        self.development = development
-        self.context = context
         self.versions = {"gepa": _gepa_version()}
-        dimension = program.dimension
-        self.train = choose_rows(list(development.trainset), dimension, settings.train_traces, context.seed)
-        self.val = choose_rows(list(development.valset), dimension, settings.val_traces, context.seed)
         self.batch = min(settings.minibatch, len(self.train))
-        self.scorer = Scorer(context, dimension)
-        self.reflector = Reflector(context, dimension)
 
     def run(self) -> OptimizationResult:
-        few = self._too_few_labels()
+        few = self.too_few_labels()
         if few is not None:
-            return self._end(Selection(self.program, False, few), "nothing was searched")
+            return self.result(self.kept(few), "nothing was searched")
         if self.affordable < 1:
             spent = "the budget does not pay for one proposal"
-            return self._end(Selection(self.program, False, spent), spent, warnings=self._warnings())
+            return self.result(self.kept(spent), spent, warnings=self._warnings())
         adapter, stop_reason = self._searched()
         if adapter.broken is not None and not isinstance(adapter.broken, TooFewUsable):
             raise adapter.broken
         ended = adapter.stop is not None
         try:
-            selection = self._unselected(adapter) if ended else self._selected(adapter)
+            selection = self.cut_short(adapter.trials) if ended else self._selected(adapter)
         except (BudgetExhausted, TooFewUsable) as stop:
             adapter.stop, stop_reason = stop, str(stop)
-            selection = self._unselected(adapter)
+            selection = self.cut_short(adapter.trials)
         exhausted = isinstance(adapter.stop, BudgetExhausted)
-        return self._end(selection, stop_reason, adapter.trials, exhausted=exhausted, warnings=self._warnings())
+        return self.result(selection, stop_reason, adapter.trials, exhausted=exhausted, warnings=self._warnings())
 
     def _searched(self) -> tuple[JudgeAdapter, str]:
         """Runs gepa. The adapter holds the trials, and in `stop` what broke the search, if anything did."""
@@ -100,11 +91,9 @@ class _Search:
 
         settings, dimension = self.settings, self.program.dimension
         checks = ProposalChecks(self.program, self.development)
-        examples = ExampleBuilder(list(self.development.trainset))
+        proposer = Proposer(self.reflector, checks, ExampleBuilder(list(self.development.trainset)))
         origin = f"gepa {self.versions['gepa']}"
-        adapter = JudgeAdapter(
-            Tools(self.program, self.scorer, self.reflector, checks, examples, settings.repeats, origin, settings.alpha)
-        )
+        adapter = JudgeAdapter(Tools(self.program, self.scorer, proposer, settings.repeats, origin, settings.alpha))
         ended: list[str] = []
         try:
             gepa.optimize(
@@ -136,7 +125,7 @@ class _Search:
             if adapter.stop is not None:
                 ended.append(str(adapter.stop))
             elif adapter.failures >= settings.max_failures:
-                ended.append(f"{adapter.failures} proposals in a row failed: {adapter.last_failure}")
+                ended.append(f"{adapter.failures} proposals in a row failed: {adapter.last.why}")
             elif proposals >= settings.max_iterations:
                 ended.append(f"{proposals} proposals were made (max_iterations)")
             elif self.scorer.calls + self._iteration_calls + self._selection_calls > settings.max_calls:
@@ -178,18 +167,8 @@ class _Search:
 
     # -- how it ends ---------------------------------------------------------------------------------------------
 
-    def _too_few_labels(self) -> str | None:
-        for name, rows in (("trainset", self.train), ("valset", self.val)):
-            labelled = sum(bool(row.errors_of(self.program.dimension)) for row in rows)
-            if labelled < self.settings.min_labels:
-                return (
-                    f"too few labels: {labelled} traces of the {name} have one of {self.program.dimension}, at least "
-                    f"{self.settings.min_labels} are needed"
-                )
-        return None
-
     def _selected(self, adapter: JudgeAdapter) -> Selection:
-        candidates = _best_first(adapter.trials)
+        candidates = best_first(adapter.trials)
         rule = self.settings.selection
         rows: Sequence[LabeledTrace] = self.val
         if self.settings.select_on_train:
@@ -201,48 +180,11 @@ class _Search:
             rows = [*self.val, *(row for row in self.train if row.trace_id not in shown)]
         return rule.select(self.program, candidates, rows, self.scorer)
 
-    def _unselected(self, adapter: JudgeAdapter) -> Selection:
-        found = len(_best_first(adapter.trials))
-        return Selection(
-            self.program, False, f"the search was cut short before a gain could be proved ({found} candidates are kept)"
-        )
-
-    def _end(
-        self,
-        selection: Selection,
-        stop_reason: str,
-        trials: Sequence[Trial] = (),
-        *,
-        exhausted: bool = False,
-        warnings: tuple[str, ...] = (),
-    ) -> OptimizationResult:
-        return OptimizationResult(
-            program=selection.program,
-            improved=selection.improved,
-            reason=selection.reason,
-            stop_reason=stop_reason,
-            optimizer=GepaOptimizer.name,
-            trials=tuple(trials),
-            gain=selection.gain,
-            judge_calls=self.scorer.calls,
-            reflection_calls=self.reflector.calls,
-            exhausted=exhausted,
-            warnings=warnings,
-            versions=self.versions,
-        )
-
 
 class _Silence:
     """gepa prints its progress to stdout, which belongs to `--json`."""
 
     def log(self, message: str) -> None: ...
-
-
-def _best_first(trials: Sequence[Trial]) -> list[JudgeProgram]:
-    """Accepted candidates by their mean score on val, without the input program; the earlier one first in a tie."""
-    found = [trial for trial in trials[1:] if trial.accepted and trial.program is not None and trial.scores]
-    ordered = sorted(found, key=lambda trial: (-trial.scores["score"], trial.number))
-    return [trial.program for trial in ordered if trial.program is not None]
 
 
 def _gepa_version() -> str:

@@ -97,7 +97,7 @@ class Scorer:
         self.context = context
         self.dimension = dimension
         self.calls = 0
-        self.next_repeat = 0
+        self.next_repeat = context.evaluate.first_repeat
 
     def score(self, program: JudgeProgram, rows: Sequence[LabeledTrace], repeats: int) -> Scores:
         """Judges the rows `repeats` times.

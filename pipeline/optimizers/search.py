@@ -1,0 +1,108 @@
+"""What every search has: its traces, its scorer, and how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from judges.judgment import HOLISTIC
+from judges.program import JudgeProgram
+from labeled_traces.split import Development
+from pipeline.config import PipelineError
+from pipeline.optimizers.base import OptimizationResult, SearchContext, Trial, check_development
+from pipeline.optimizers.reflection import Reflector
+from pipeline.optimizers.scoring import Scorer, choose_rows
+from pipeline.optimizers.selection import Selection, SelectionRule
+
+
+class SearchSettings(Protocol):
+    """What the settings of every search have. Traces: at most so many, half of them without labels of the dimension."""
+
+    @property
+    def train_traces(self) -> int: ...
+    @property
+    def val_traces(self) -> int: ...
+    @property
+    def min_labels(self) -> int: ...
+    @property
+    def selection(self) -> SelectionRule: ...
+
+
+class Search:
+    """One search of one dimension's program; `name` is the optimiser's, `versions` are those of its libraries."""
+
+    name: str
+    versions: Mapping[str, str]
+
+    def __init__(
+        self, settings: SearchSettings, program: JudgeProgram, development: Development, context: SearchContext
+    ) -> None:
+        """Raises:
+        LeakageError: as `check_development`.
+        PipelineError: the program is the holistic one.
+        """
+        check_development(development, context.locked)
+        if program.dimension == HOLISTIC:
+            raise PipelineError(f"{self.name} searches the judge of one dimension: the holistic judge is a baseline")
+        self.program = program
+        self.development = development
+        self.context = context
+        self.train, self.val = (
+            choose_rows(list(rows), program.dimension, most, context.seed)
+            for rows, most in ((development.trainset, settings.train_traces), (development.valset, settings.val_traces))
+        )
+        self.scorer = Scorer(context, program.dimension)
+        self.reflector = Reflector(context, program.dimension)
+        self._min_labels = settings.min_labels
+
+    def too_few_labels(self) -> str | None:
+        """Why nothing can be searched, if so."""
+        for name, rows in (("trainset", self.train), ("valset", self.val)):
+            labelled = sum(bool(row.errors_of(self.program.dimension)) for row in rows)
+            if labelled < self._min_labels:
+                return (
+                    f"too few labels: {labelled} traces of the {name} have one of {self.program.dimension}, at least "
+                    f"{self._min_labels} are needed"
+                )
+        return None
+
+    def kept(self, reason: str) -> Selection:
+        """The input program, and why."""
+        return Selection(self.program, False, reason)
+
+    def cut_short(self, trials: Sequence[Trial]) -> Selection:
+        """The input program, because the search ended before its selection."""
+        found = len(best_first(trials))
+        return self.kept(f"the search was cut short before a gain could be proved ({found} candidates are kept)")
+
+    def result(
+        self,
+        selection: Selection,
+        stop_reason: str,
+        trials: Sequence[Trial] = (),
+        *,
+        exhausted: bool = False,
+        warnings: tuple[str, ...] = (),
+    ) -> OptimizationResult:
+        return OptimizationResult(
+            program=selection.program,
+            improved=selection.improved,
+            reason=selection.reason,
+            stop_reason=stop_reason,
+            optimizer=self.name,
+            trials=tuple(trials),
+            gain=selection.gain,
+            judge_calls=self.scorer.calls,
+            reflection_calls=self.reflector.calls,
+            exhausted=exhausted,
+            warnings=warnings,
+            versions=self.versions,
+        )
+
+
+def best_first(trials: Sequence[Trial]) -> list[JudgeProgram]:
+    """Accepted candidates by their mean score, without the input program (the first trial); the earlier one first in a
+    tie."""
+    found = [trial for trial in trials[1:] if trial.accepted and trial.program is not None and trial.scores]
+    ordered = sorted(found, key=lambda trial: (-trial.scores["score"], trial.number))
+    return [trial.program for trial in ordered if trial.program is not None]
