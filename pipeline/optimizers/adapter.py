@@ -14,15 +14,12 @@ from typing import Any, TypeVar
 import numpy as np
 from gepa.core.adapter import EvaluationBatch, GEPAAdapter
 
-from judges.ledger import NotInLedger
-from judges.lm import BudgetExhausted, LMError
+from judges.lm import BudgetExhausted
 from judges.program import PARTS, JudgeProgram
 from labeled_traces.dataset import LabeledTrace
 from pipeline.metrics.cell import Cell
 from pipeline.optimizers.base import Trial
-from pipeline.optimizers.examples import ExampleBuilder
-from pipeline.optimizers.proposals import ProposalChecks
-from pipeline.optimizers.reflection import Reflector, feedback
+from pipeline.optimizers.proposer import Proposal, Proposer, Told
 from pipeline.optimizers.scoring import Scorer, Scores
 from pipeline.optimizers.selection import gain_p_value
 
@@ -37,9 +34,7 @@ class Tools:
 
     seed: JudgeProgram
     scorer: Scorer
-    reflector: Reflector
-    checks: ProposalChecks
-    examples: ExampleBuilder
+    proposer: Proposer
     repeats: int
     origin: str
     alpha: float
@@ -58,8 +53,7 @@ class JudgeAdapter(GEPAAdapter):  # type: ignore[misc]
         self.failures = 0
         self._programs = {_key(tools.seed.parts): tools.seed}
         self._latest: dict[str, Scores] = {}
-        self._refused: list[str] = []
-        self._no_reply = False
+        self.last = Proposal({})
 
     # -- evaluation --------------------------------------------------------------------------------------------
 
@@ -98,20 +92,12 @@ class JudgeAdapter(GEPAAdapter):  # type: ignore[misc]
         eval_batch: Any,
         components_to_update: list[str],
     ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """Feedback lines for the texts; what was missed, and where, for the examples."""
+        """What every part's proposal is made from."""
         return self._guarded(lambda: self._dataset(eval_batch.trajectories, components_to_update), {})
 
     def _dataset(self, trajectories: Sequence[Read], parts: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-        lines = [{"Feedback": line} for line in feedback(trajectories, self.tools.seed.dimension)]
-        told = [
-            {
-                "trace_id": row.trace_id,
-                "missed": [error.category for cell in cells for error in cell.missed],
-                "spurious": sum(len(cell.spurious) for cell in cells),
-            }
-            for row, cells in trajectories
-        ]
-        return {part: told if part == "examples" else lines for part in parts}
+        told = Told.of(trajectories, self.tools.seed.dimension)
+        return {part: [{"told": told}] for part in parts}
 
     def propose_new_texts(
         self,
@@ -124,49 +110,25 @@ class JudgeAdapter(GEPAAdapter):  # type: ignore[misc]
         `failures` counts the proposals in a row that gave nothing, or for which the reflection model gave no reply.
         """
         nothing: Candidate = {}
-        self._refused, self._no_reply = [], False
+        self.last = Proposal(nothing)
         texts = self._guarded(lambda: self._propose(candidate, reflective_dataset, components_to_update), nothing)
-        self.failures = 0 if texts and not self._no_reply else self.failures + 1
+        self.failures = 0 if texts and self.last.replied else self.failures + 1
         return texts
 
     def _propose(
         self, candidate: Candidate, dataset: Mapping[str, Sequence[Mapping[str, Any]]], parts: Sequence[str]
     ) -> Candidate:
         parent = self.program(candidate)
-        new = {part: self._new_text(parent, part, dataset[part]) for part in parts}
-        changed = {part: text for part, text in new.items() if text is not None and text != candidate[part]}
-        refused = self.tools.checks.refuse(changed)
-        self._refused += [f"{part}: {reason}" for part, reason in refused.items()]
-        texts = {part: text for part, text in changed.items() if part not in refused}
+        draw = random.Random(f"{self.tools.scorer.context.seed}/examples/{parent.dimension}/{len(self.trials)}")
+        self.last = self.tools.proposer.propose(parent, parts, dataset[parts[0]][0]["told"], draw)
+        texts = dict(self.last.texts)
         if not texts:
-            why = f"refused before any judge call: {self.last_failure}"
+            why = f"refused before any judge call: {self.last.why}"
             self._add(Trial(len(self.trials), None, parent.hash, False, why))
         else:
             child = parent.with_parts(texts, self.tools.origin)
             self._programs.setdefault(_key(child.parts), child)
         return texts
-
-    def _new_text(self, parent: JudgeProgram, part: str, told: Sequence[Mapping[str, Any]]) -> str | None:
-        """The proposed text of a part; None where there is none, for a reason that is kept."""
-        if part == "examples":
-            return self._examples(parent, told)
-        try:
-            text = self.tools.reflector.propose(part, parent.parts[part], [row["Feedback"] for row in told])
-        except NotInLedger:
-            raise
-        except LMError as error:
-            self._no_reply = True
-            self._refused.append(f"{part}: no reply ({error})")
-            return None
-        if text is None:
-            self._refused.append(f"{part}: the reflection reply holds no text")
-        return text
-
-    def _examples(self, parent: JudgeProgram, told: Sequence[Mapping[str, Any]]) -> str:
-        missed = [category for row in told for category in row["missed"]]
-        spurious = any(row["spurious"] for row in told)
-        draw = random.Random(f"{self.tools.scorer.context.seed}/examples/{parent.dimension}/{len(self.trials)}")
-        return self.tools.examples.propose(parent, missed, spurious, {row["trace_id"] for row in told}, draw)
 
     def _guarded(self, work: Callable[[], T], empty: T) -> T:
         """gepa would log what this raises, and ask again: it is kept instead, and ends the search."""
@@ -194,7 +156,7 @@ class JudgeAdapter(GEPAAdapter):  # type: ignore[misc]
             reason += f"only {after.usable:.0%} of its judgments can be used"
         else:
             reason += f"gain {gain:+.3f} per trace on {len(gains)} traces, p = {p:.2f}"
-        reason += "".join(f"; not taken over, {refusal}" for refusal in self._refused)
+        reason += "".join(f"; not taken over, {refusal}" for refusal in self.last.refused)
         self._add(Trial(len(self.trials), child, parent.hash, accepted, reason, gain=gain, calls=after.calls))
         return accepted
 
@@ -214,10 +176,6 @@ class JudgeAdapter(GEPAAdapter):  # type: ignore[misc]
 
     def _add(self, trial: Trial) -> None:
         self.trials.append(trial)
-
-    @property
-    def last_failure(self) -> str:
-        return "; ".join(self._refused) or "nothing was changed"
 
     @property
     def broken(self) -> BaseException | None:

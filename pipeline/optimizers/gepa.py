@@ -16,10 +16,11 @@ from judges.program import JudgeProgram
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.split import Development
 from pipeline.config import PipelineError
-from pipeline.optimizers.base import OptimizationResult, SearchContext, Trial
+from pipeline.optimizers.base import OptimizationResult, SearchContext
 from pipeline.optimizers.batches import Minibatches, Rows
 from pipeline.optimizers.examples import ExampleBuilder
 from pipeline.optimizers.proposals import ProposalChecks
+from pipeline.optimizers.proposer import Proposer
 from pipeline.optimizers.scoring import TooFewUsable
 from pipeline.optimizers.search import Search, best_first
 from pipeline.optimizers.selection import Selection
