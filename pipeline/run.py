@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from judges.budget import Budget, Price, Usage
+from judges.budget import Price, Usage
 from judges.connect import Models
 from judges.ledger import LedgerLM
 from judges.program import JudgeSuite
@@ -36,7 +36,7 @@ def run_experiment(config: ExperimentConfig, say: Say) -> Result:
     """
     run = prepare(config, say)
     with _tracked(run) as tracker, run.open_lm() as lm:
-        _announce(run, say)
+        _announce(run, tuning_cost(run) + testset_cost(run), lm, say)
         tuned = _tune(run, lm, tracker, say)
         return _prove(run, tuned, lm, tracker, say)
 
@@ -45,7 +45,7 @@ def optimize(config: ExperimentConfig, say: Say) -> tuple[Run, JudgeSuite, Usage
     """Up to the tuned programs, with what was spent; the testset is not touched. Raises as `run_experiment`."""
     run = prepare(config, say)
     with _tracked(run) as tracker, run.open_lm() as lm:
-        _announce(run, say)
+        _announce(run, tuning_cost(run), lm, say)
         return run, _tune(run, lm, tracker, say), lm.spent()
 
 
@@ -54,27 +54,35 @@ def validate_run(path: Path, say: Say) -> Result:
     run = reopen(*RunFolder.open(path), say)
     tuned = load_tuned(run.folder)
     with _tracked(run) as tracker, run.open_lm() as lm:
+        _announce(run, testset_cost(run), lm, say)
         return _prove(run, tuned, lm, tracker, say)
 
 
-def plan_cost(run: Run) -> Cost:
-    """What the whole run may cost at most, if nothing of it is in the ledger yet."""
-    config = run.config
-    models = Models(Price.parse(config.prices), config.judges.timeout)
-    development, testset = list(run.development_rows), list(run.manifest.testset_of(run.dataset))
+def tuning_cost(run: Run) -> Cost:
+    """What the searches and the rule's readings may cost, if nothing of it is in the ledger yet."""
+    rows = list(run.development_rows)
     # The most judge calls that one dimension's search may take; an optimizer without settings takes none.
     searched = getattr(getattr(run.optimizer, "settings", None), "max_calls", 0)
-    readings = searched / len(development) + (config.rule.repeats if config.rule.enabled else 0)
-    cost = suite_cost(run.suite, development, readings, models)
-    cost += suite_cost(run.suite, testset, 2 * config.validation.repeats, models)
-    if run.holistic is not None:
-        cost += suite_cost(run.holistic, testset, config.validation.repeats, models)
-    return cost
+    readings = searched / len(rows) + (run.config.rule.repeats if run.config.rule.enabled else 0)
+    return suite_cost(run.suite, rows, readings, _models(run))
 
 
-def _announce(run: Run, say: Say) -> None:
+def testset_cost(run: Run) -> Cost:
+    """What the testset's readings may cost: by generic, tuned and holistic judges."""
+    rows, repeats = list(run.manifest.testset_of(run.dataset)), run.config.validation.repeats
+    cost = suite_cost(run.suite, rows, 2 * repeats, _models(run))
+    return cost if run.holistic is None else cost + suite_cost(run.holistic, rows, repeats, _models(run))
+
+
+def _models(run: Run) -> Models:
+    return Models(Price.parse(run.config.prices), run.config.judges.timeout)
+
+
+def _announce(run: Run, cost: Cost, lm: LedgerLM, say: Say) -> None:
     say(f"run: {run.folder.path}")
-    say(plan_cost(run).in_words(Budget(**run.config.budget.model_dump())))
+    say(cost.in_words(lm.budget))
+    if spent := lm.spent().calls:
+        say(f"resumed: {spent:,} calls were made before and are not made again")
 
 
 def _tune(run: Run, lm: LedgerLM, tracker: Tracker | None, say: Say) -> JudgeSuite:

@@ -415,9 +415,13 @@ def test_what_it_may_cost_is_said_first(tmp_path: Path) -> None:
     testset = next(i for i, line in enumerate(lines) if line.startswith("testset:"))
     assert cost < testset
     assert "free: the model is simulated" in lines[cost]
+    assert not any("resumed" in line for line in lines)
+    again: list[str] = []
+    result = run_experiment(cheap(tmp_path), again.append)
+    assert f"resumed: {result.usage.calls:,} calls were made before and are not made again" in again
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_shuffled_labels_bring_no_gain(tmp_path: Path, seed: int) -> None:
     config = experiment(tmp_path, seed=seed, data={"simulated": {"traces": 80, "seed": seed, "shuffle_labels": True}})
     assert run_experiment(config, quiet).verdict != "PASS"
