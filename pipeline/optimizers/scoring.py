@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -23,6 +24,10 @@ MOST_LOST = 0.1
 
 class TooFewUsable(RuntimeError):
     """Most judgments of the input program cannot be used, so no candidate can be compared with it."""
+
+
+PerTrace: TypeAlias = "Callable[[Scores], Mapping[str, float | None]]"
+"""A value of each trace, None where it has none; higher is better."""
 
 
 @dataclass(frozen=True)
@@ -78,15 +83,16 @@ class Scores:
             )
         return self
 
-    def gains_over(self, before: Scores) -> dict[str, float]:
-        """Trace id -> gain, for the traces with a score on both sides. Empty where this side lost too many replies: a
-        candidate must not win by failing on hard traces."""
+    def gains_over(self, before: Scores, value: PerTrace = lambda scores: scores.by_trace) -> dict[str, float]:
+        """Trace id -> gain in a value, for the traces that have it on both sides. Empty where this side lost too many
+        replies: a candidate must not win by failing on hard traces."""
         if self.usable < max(LEAST_USABLE, before.usable - MOST_LOST):
             return {}
+        ours, theirs = value(self), value(before)
         return {
             trace_id: new - old
-            for trace_id, new in self.by_trace.items()
-            if new is not None and (old := before.by_trace.get(trace_id)) is not None
+            for trace_id, new in ours.items()
+            if new is not None and (old := theirs.get(trace_id)) is not None
         }
 
 

@@ -12,7 +12,8 @@ from labeled_traces.dataset import LabeledTrace
 from pipeline.config import PipelineError
 from pipeline.metrics.bootstrap import MetricSettings, Statistic, estimates, ratio
 from pipeline.metrics.estimate import Estimate
-from pipeline.optimizers.scoring import Scorer
+from pipeline.optimizers.objective import SOFT_F1, Objective
+from pipeline.optimizers.scoring import Scorer, Scores
 
 _FLIPS = 2_000
 _EXACT = 11
@@ -47,6 +48,20 @@ class Selection:
 
 
 @dataclass(frozen=True)
+class _Finalist:
+    """A candidate, its gain, and the guards that hold and do not, in words."""
+
+    program: JudgeProgram
+    gain: Estimate
+    held: tuple[str, ...]
+    broken: tuple[str, ...]
+
+    @property
+    def proved(self) -> bool:
+        return self.gain.low is not None and self.gain.low > 0 and not self.broken
+
+
+@dataclass(frozen=True)
 class SelectionRule:
     """`finalists` candidates are judged anew with `repeats` fresh repeats. A gain counts if its one-sided lower bound
     at `level`, shared among the finalists (Bonferroni), is above 0."""
@@ -72,8 +87,11 @@ class SelectionRule:
         candidates: Sequence[JudgeProgram],
         rows: Sequence[LabeledTrace],
         scorer: Scorer,
+        objective: Objective = SOFT_F1,
     ) -> Selection:
         """The candidate with the largest proved gain, else the input program. `candidates`: best first.
+
+        Each of the objective's guards must hold by its own one-sided lower bound at `level`, or the gain is none.
 
         Raises:
             BudgetExhausted, TooFewUsable, LMError: as `Scorer.score`.
@@ -83,14 +101,35 @@ class SelectionRule:
             return Selection(seed, False, "no gain found: no proposal was better than the input on its minibatch")
         base = scorer.score(seed, rows, self.repeats).require_usable()
         level = 1 - (1 - self.level) / len(finalists)
-        gains = [(candidate, scorer.score(candidate, rows, self.repeats).gains_over(base)) for candidate in finalists]
-        judged = [(candidate, gain_estimate(gain, rows, level, scorer.context.seed)) for candidate, gain in gains]
-        best, gain = max(judged, key=lambda pair: pair[1].value or 0.0)
-        proved = [pair for pair in judged if pair[1].low is not None and pair[1].low > 0]
-        if not proved:
-            return Selection(seed, False, f"no gain found: the best candidate's is {in_words(gain, level)}", gain)
-        best, gain = max(proved, key=lambda pair: pair[1].value or 0.0)
-        return Selection(best, True, f"gain {in_words(gain, level)}", gain)
+        judged = [self._judge(candidate, base, rows, scorer, objective, level) for candidate in finalists]
+        proved = [finalist for finalist in judged if finalist.proved]
+        best = max(proved or judged, key=lambda finalist: finalist.gain.value or 0.0)
+        said = in_words(best.gain, level) + "".join(f"; {words}" for words in best.held if proved)
+        if proved:
+            return Selection(best.program, True, f"gain {said}", best.gain)
+        said += "".join(f"; {words}: it may have got worse" for words in best.broken)
+        return Selection(seed, False, f"no gain found: the best candidate's is {said}", best.gain)
+
+    def _judge(
+        self,
+        program: JudgeProgram,
+        base: Scores,
+        rows: Sequence[LabeledTrace],
+        scorer: Scorer,
+        objective: Objective,
+        level: float,
+    ) -> _Finalist:
+        after = scorer.score(program, rows, self.repeats)
+        draw = scorer.context.seed
+        held: list[str] = []
+        broken: list[str] = []
+        for guard in objective.guards:
+            change = gain_estimate(after.gains_over(base, guard.value), rows, self.level, draw)
+            # What cannot be measured may have got worse.
+            holds = change.low is not None and change.low > -guard.margin
+            (held if holds else broken).append(f"{guard.name} {in_words(change, self.level)}, margin {guard.margin:g}")
+        gain = gain_estimate(after.gains_over(base, objective.value), rows, level, draw)
+        return _Finalist(program, gain, tuple(held), tuple(broken))
 
 
 def gain_estimate(gains: Mapping[str, float], rows: Sequence[LabeledTrace], level: float, seed: int) -> Estimate:

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.config import PipelineError
+from pipeline.optimizers.objective import Margins, Objective, consistency_objective
 from pipeline.optimizers.scoring import Scorer, TooFewUsable
-from pipeline.optimizers.selection import SelectionRule, gain_estimate, gain_p_value
+from pipeline.optimizers.selection import Selection, SelectionRule, gain_estimate, gain_p_value
 
 if TYPE_CHECKING:
     from tests.pipeline.optimizers.conftest import FakeLM, World
@@ -111,6 +112,46 @@ def test_a_candidate_cannot_win_by_failing_on_hard_traces(world: World, fake_lm:
     scorer = Scorer(world.context(lm), world.program.dimension)
     selection = SelectionRule().select(world.program, [child], list(world.development.valset), scorer)
     assert selection.program is world.program
+
+
+def test_a_gain_that_breaks_a_guard_is_none(world: World, fake_lm: type[FakeLM]) -> None:
+    """The child reports nothing: perfectly consistent, no false alarm, and no coverage."""
+    marked = "\nReport nothing."
+    silent = world.program.with_parts({"rubric": world.program.rubric + marked}, "test")
+    lm = fake_lm(finds=lambda tail: 0.0 if marked in tail else 0.6, alarms=lambda tail: 0.0 if marked in tail else 0.2)
+    rows = list(world.development.valset)
+    guarded = consistency_objective(Margins())
+
+    def select(objective: Objective) -> Selection:
+        scorer = Scorer(world.context(lm), world.program.dimension)
+        return SelectionRule(finalists=1).select(world.program, [silent], rows, scorer, objective)
+
+    free = select(Objective("consistency", guarded.value))
+    assert free.improved
+    kept = select(guarded)
+    assert kept.program is world.program
+    assert kept.gain == free.gain
+    assert "coverage" in kept.reason
+    assert "it may have got worse" in kept.reason
+    assert "false_alarms" not in kept.reason
+
+
+def test_a_guard_that_cannot_be_measured_does_not_hold(world: World, fake_lm: type[FakeLM]) -> None:
+    good = world.program.with_parts({"rubric": world.program.rubric + LESSON}, "test")
+    rows = [row for row in world.development.valset if row.errors]
+    scorer = Scorer(world.context(fake_lm()), world.program.dimension)
+    selection = SelectionRule().select(world.program, [good], rows, scorer, consistency_objective(Margins()))
+    assert not selection.improved
+    assert "false_alarms unknown" in selection.reason
+
+
+def test_what_holds_is_told_with_a_gain(world: World, fake_lm: type[FakeLM]) -> None:
+    good = world.program.with_parts({"rubric": world.program.rubric + LESSON}, "test")
+    rows = [*world.development.valset, *world.development.trainset]
+    scorer = Scorer(world.context(fake_lm(alarms=lambda _: 0.02)), world.program.dimension)
+    selection = SelectionRule().select(world.program, [good], rows, scorer, consistency_objective(Margins()))
+    assert selection.program == good
+    assert all(f"; {name} " in selection.reason for name in ("coverage", "localization", "false_alarms", "locked_in"))
 
 
 @pytest.mark.parametrize("wrong", [{"finalists": 0}, {"repeats": 0}, {"level": 1.0}, {"level": 0.5}])
