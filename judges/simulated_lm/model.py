@@ -11,7 +11,8 @@ from judges.prompt import mlflow_reply
 from judges.render import estimate_tokens
 from judges.simulated_lm.judging import Reader
 from judges.simulated_lm.profiles import Profile, profile_of
-from judges.simulated_lm.reading import JudgePrompt, PlanPrompt, Prompt, ReflectionPrompt, read_prompt
+from judges.simulated_lm.proposing import propose
+from judges.simulated_lm.reading import FieldPrompt, JudgePrompt, PlanPrompt, Prompt, ReflectionPrompt, read_prompt
 from judges.simulated_lm.reflection import reflect
 from judges.simulated_lm.sight import Sight, read_trace
 from judges.simulated_lm.traits import read_traits
@@ -19,7 +20,8 @@ from labeled_traces.trace import text_hash
 
 HELP = (
     "This is the simulated model of gpa-judges, not a language model: its answers say nothing of any real one. It "
-    "answers judge prompts, plan extraction and reflection prompts of gpa-judges, and nothing else."
+    "answers judge prompts, plan extraction, reflection prompts and prompts of MIPROv2 that gpa-judges sends, and "
+    "nothing else."
 )
 MAX_PLANS, MAX_PLAN = 5, 1_500
 """Limits of the plan extraction's reply."""
@@ -65,6 +67,8 @@ class SimulatedLM:
             return _extract_plan(self._read_trace(prompt.trace_text), profile, luck)
         if isinstance(prompt, ReflectionPrompt):
             return reflect(prompt, profile.reflection_error, luck)
+        if isinstance(prompt, FieldPrompt):
+            return propose(prompt, profile.reflection_error, luck) or HELP
         return HELP
 
 

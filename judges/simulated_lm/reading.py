@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 INPUTS = "inputs: "
@@ -57,11 +58,19 @@ class ReflectionPrompt:
     feedback: tuple[str, ...]
 
 
-Prompt = JudgePrompt | PlanPrompt | ReflectionPrompt
+@dataclass(frozen=True)
+class FieldPrompt:
+    """A prompt in the chat form of the DSPy library: named inputs, and the name of the output that is wanted."""
+
+    inputs: Mapping[str, str]
+    wanted: str
+
+
+Prompt = JudgePrompt | PlanPrompt | ReflectionPrompt | FieldPrompt
 
 
 def read_prompt(text: str, system: str = "") -> Prompt | None:
-    """The prompt in a user message; None for anything that no part of this project writes.
+    """The prompt in a user message; None for anything that no part of this project writes, or has written.
 
     In the layout `mlflow` the judge's texts stand in the `system` message.
     """
@@ -73,7 +82,15 @@ def read_prompt(text: str, system: str = "") -> Prompt | None:
         return _read_tail(trace_text, tail.strip()) if found else None
     if text.lstrip().startswith("# Improve a judge"):
         return _read_reflection(text)
-    return None
+    return _read_fields(text)
+
+
+def _read_fields(text: str) -> FieldPrompt | None:
+    wanted = re.search(r"^Respond with .*?starting with the field `\[\[ ## (\w+) ## \]\]`", text, re.MULTILINE)
+    if not text.startswith("[[ ## ") or not wanted:
+        return None
+    _, *pieces = re.split(r"^\[\[ ## (\w+) ## \]\][ \t]*$", text[: wanted.start()], flags=re.MULTILINE)
+    return FieldPrompt({name: body.strip() for name, body in zip(pieces[::2], pieces[1::2], strict=True)}, wanted[1])
 
 
 def _read_mlflow(inputs: str, system: str) -> Prompt | None:

@@ -33,12 +33,15 @@ BLOAT = (
 
 def reflect(prompt: ReflectionPrompt, reflection_error: float, luck: random.Random) -> str:
     """The reply: a sentence and the new text between `<<<` and `>>>` lines."""
-    feedback = read_feedback(prompt.feedback)
-    if luck.random() < reflection_error:
-        text = luck.choice(MISTAKES)(prompt, luck)
-    else:
-        text = IMPROVERS.get(prompt.part, _keep)(prompt, feedback, luck)
+    text = new_text(prompt, reflection_error, luck)
     return f"(simulated) The feedback suggests this {prompt.part.replace('_', ' ')}.\n<<<\n{text}\n>>>"
+
+
+def new_text(prompt: ReflectionPrompt, reflection_error: float, luck: random.Random) -> str:
+    """The text that the reflection comes to."""
+    if luck.random() < reflection_error:
+        return luck.choice(MISTAKES)(prompt, luck)
+    return IMPROVERS.get(prompt.part, _keep)(prompt, read_feedback(prompt.feedback), luck)
 
 
 def _rubric(prompt: ReflectionPrompt, feedback: Feedback, luck: random.Random) -> str:
