@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pipeline.optimizers.base import Optimizer
+from pipeline.optimizers.dspy_search import DspyOptimizer
 from pipeline.optimizers.gepa import GepaOptimizer
 from pipeline.optimizers.seed import SeedOptimizer
 
-OPTIMIZERS: dict[str, type[Optimizer]] = {"gepa": GepaOptimizer, "seed": SeedOptimizer}
+OPTIMIZERS: dict[str, type[Optimizer]] = {"dspy": DspyOptimizer, "gepa": GepaOptimizer, "seed": SeedOptimizer}

@@ -58,6 +58,18 @@ class ExampleBuilder:
         lines = [json.dumps(example, ensure_ascii=False) for example in new] + old
         return "\n".join(lines[: program.knobs.max_examples])
 
+    def catalogue(self, dimension: str) -> list[tuple[str, str]]:
+        """One example per trace of the trainset that can give one, as (category of its error, line of `examples`); the
+        category of a clean one is empty."""
+        found = []
+        for row in self.trainset:
+            error = next((error for error in row.errors_of(dimension) if error.span_id is not None), None)
+            if error is not None:
+                found.append((error.category, json.dumps(self._error_example(row, error), ensure_ascii=False)))
+            elif row.is_clean:
+                found.append(("", json.dumps(self._clean_example(row), ensure_ascii=False)))
+        return found
+
     def _error_example(self, row: LabeledTrace, error: ErrorLabel) -> dict[str, Any]:
         spans = _around(row.trace, error.span_id)
         aliases = {span.span_id: f"S{number}" for number, span in enumerate(spans, 1)}

@@ -56,13 +56,15 @@ def make_row(number: int, bad: bool, part: str = "train") -> LabeledTrace:
 class FakeLM:
     """`finds`: judge's own texts -> probability of reporting a BAD value; `alarms`: of reporting the planner.
 
-    `reflects`: part, prompt -> reply. `replies`: judge's own texts, reply -> the reply to give instead. `fails`: number
-    of requests so far -> what to raise. Equal requests get equal replies.
+    `reflects`: part, prompt -> reply; `proposes`: field that is wanted, prompt of dspy -> reply. `replies`: judge's own
+    texts, reply -> the reply to give instead. `fails`: number of requests so far -> what to raise. Equal requests get
+    equal replies.
     """
 
     finds: Callable[[str], float] = lambda tail: 0.95 if LESSON in tail else 0.3
     alarms: Callable[[str], float] = lambda _: 0.1
     reflects: Callable[[str, str], str] = lambda part, prompt: better(part, prompt)
+    proposes: Callable[[str, str], str] = lambda wanted, prompt: better_instruction(wanted, prompt)
     replies: Callable[[str, str], str] = lambda _, reply: reply
     fails: Callable[[int], BaseException | None] = lambda _: None
     judged: list[LMRequest] = field(default_factory=list)
@@ -78,6 +80,11 @@ class FakeLM:
             part = re.search(r"^Part: (\w+)", prompt, re.MULTILINE)
             assert part is not None
             return LMReply(self.reflects(part[1], prompt), cost=0.0)
+        if prompt.startswith("[[ ## "):
+            self.reflected.append(request)
+            wanted = re.search(r"starting with the field `\[\[ ## (\w+) ## \]\]`", prompt)
+            assert wanted is not None
+            return LMReply(self.proposes(wanted[1], prompt), cost=0.0)
         self.judged.append(request)
         _, trace, tail = prompt.split("===== TRACE")
         findings = []
@@ -106,6 +113,15 @@ def better(part: str, prompt: str) -> str:
     """The lesson goes into the rubric, once; the other parts stay as they are."""
     text = current_text(prompt)
     return f"<<<\n{LESSON}\n{text}\n>>>" if part == "rubric" and LESSON not in text else f"<<<\n{text}\n>>>"
+
+
+def better_instruction(wanted: str, prompt: str) -> str:
+    """The lesson goes above the basic instruction; to any other prompt of dspy, a remark."""
+    basic = re.search(
+        r"^\[\[ ## basic_instruction ## \]\]\n(.*?)\n\n(?:\[\[|Respond)", prompt, re.MULTILINE | re.DOTALL
+    )
+    text = f"{LESSON}\n{basic[1]}" if basic and wanted == "proposed_instruction" else "Traces of an agent."
+    return f"[[ ## {wanted} ## ]]\n{text}\n\n[[ ## completed ## ]]"
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from tests.pipeline.optimizers.conftest import FakeLM, World
 
 SMALL: Mapping[str, Mapping[str, Any]] = {
-    "gepa": {"max_calls": 500, "max_iterations": 4, "minibatch": 8, "val_traces": 12, "selection": {"repeats": 2}}
+    "dspy": {"max_calls": 500, "max_trials": 6, "candidates": 4, "val_traces": 12, "selection": {"repeats": 2}},
+    "gepa": {"max_calls": 500, "max_iterations": 4, "minibatch": 8, "val_traces": 12, "selection": {"repeats": 2}},
 }
 
 
