@@ -221,6 +221,30 @@ def test_real_traces_through_a_real_endpoint(
     assert_no_answer(folder, prompts)
 
 
+def test_five_repeats_of_a_model_that_never_varies(
+    data: Path,
+    tmp_path: Path,
+    scripted_server: type[ScriptedServer],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Cached or not, repeats are calls of their own; and no variation is not perfect agreement."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-nothing")
+    seed_suite(dimensions=("tool_calling",)).save(tmp_path / "judges")
+    Dataset(list(Dataset.load(data))[:4]).save(tmp_path / "few.jsonl")
+    with scripted_server(script) as server:
+        arguments = ["evaluate", "few.jsonl", "--judges", "judges", "--model", "openai/any", "--repeats", "5"]
+        arguments += ["--endpoint", server.endpoint, "--out", "found"]
+        first = Ran(capsys, *arguments, "--json").document
+        again = Ran(capsys, *arguments, "--json").document
+        assert len(server.bodies) == 4 * 5
+    assert first == again
+    alpha = first["metrics"]["alpha"]
+    assert alpha["value"] is None
+    assert "no variation" in alpha["reason"]
+    assert first["metrics"]["raw_agreement"]["value"] == 1
+
+
 def assert_no_answer(folder: Path, prompts: list[str]) -> None:
     """No text of the labels, and nothing of the answer that is not in the conversations themselves."""
     everything = "\n".join(prompts)
