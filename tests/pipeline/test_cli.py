@@ -395,12 +395,14 @@ def start(*argv: str | Path, **environment: str) -> subprocess.Popen[bytes]:
 
 
 def test_an_interrupted_command(tmp_path: Path) -> None:
-    process = start("demo", "--output", tmp_path / "out")
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and not list(tmp_path.glob("out/demo-*/ledger.sqlite")):
+    file = tmp_path / "x.yaml"
+    file.write_text("name: x\noutput: out\ndata: {simulated: {traces: 200}}\ntracking: {enabled: false}\n")
+    process = start("optimize", file)
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and not list(tmp_path.glob("out/x-*/ledger.sqlite")):
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=120)
     assert process.returncode == 130
     assert b"start the same command again to resume" in err
     assert b"Traceback" not in err
@@ -413,7 +415,7 @@ def test_a_reader_that_goes_away(data: Path, tmp_path: Path) -> None:
     assert process.stderr is not None
     err = process.stderr.read()
     process.stderr.close()
-    assert process.wait(timeout=60) == 141
+    assert process.wait(timeout=120) == 141
     assert err == b""
 
 
@@ -424,7 +426,7 @@ def test_a_terminal_that_knows_few_letters(tmp_path: Path, encoding: str) -> Non
     path = tmp_path / "d\u00e4ta \U0001f600.jsonl"
     Dataset([LabeledTrace(trace.trace, (label,))]).save(path)
     process = start("import", path, "--out", tmp_path / "o\u00fct \u0416.jsonl", PYTHONIOENCODING=encoding)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     assert b"1 traces" in out
     assert (tmp_path / "o\u00fct \u0416.jsonl").is_file()
