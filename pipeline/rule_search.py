@@ -26,7 +26,7 @@ class RuleSettings:
     confidences: tuple[int, ...] = (0, 40, 50, 60, 70, 80, 90)
     judges: tuple[int, ...] = (1, 2)
     per_trace: tuple[int | None, ...] = (None, 3, 2, 1)
-    keep: float = 0.95
+    keep: float = 1.0
     metrics: MetricSettings = field(default_factory=MetricSettings)
 
     @property
