@@ -48,8 +48,8 @@ class Selection:
 
 
 @dataclass(frozen=True)
-class _Finalist:
-    """A candidate, its gain, and the guards that hold and do not, in words."""
+class Finalist:
+    """A candidate, its gain over another program, and the guards that hold and do not, in words."""
 
     program: JudgeProgram
     gain: Estimate
@@ -101,7 +101,9 @@ class SelectionRule:
             return Selection(seed, False, "no gain found: no proposal was better than the input on its minibatch")
         base = scorer.score(seed, rows, self.repeats).require_usable()
         level = 1 - (1 - self.level) / len(finalists)
-        judged = [self._judge(candidate, base, rows, scorer, objective, level) for candidate in finalists]
+        read = [(candidate, scorer.score(candidate, rows, self.repeats)) for candidate in finalists]
+        levels = (level, self.level)
+        judged = [compared(*pair, base, objective, levels, scorer.context.seed) for pair in read]
         proved = [finalist for finalist in judged if finalist.proved]
         best = max(proved or judged, key=lambda finalist: finalist.gain.value or 0.0)
         said = in_words(best.gain, level) + "".join(f"; {words}" for words in best.held if proved)
@@ -110,26 +112,22 @@ class SelectionRule:
         said += "".join(f"; {words}: it may have got worse" for words in best.broken)
         return Selection(seed, False, f"no gain found: the best candidate's is {said}", best.gain)
 
-    def _judge(
-        self,
-        program: JudgeProgram,
-        base: Scores,
-        rows: Sequence[LabeledTrace],
-        scorer: Scorer,
-        objective: Objective,
-        level: float,
-    ) -> _Finalist:
-        after = scorer.score(program, rows, self.repeats)
-        draw = scorer.context.seed
-        held: list[str] = []
-        broken: list[str] = []
-        for guard in objective.guards:
-            change = gain_estimate(after.gains_over(base, guard.value), rows, self.level, draw)
-            # What cannot be measured may have got worse.
-            holds = change.low is not None and change.low > -guard.margin
-            (held if holds else broken).append(f"{guard.name} {in_words(change, self.level)}, margin {guard.margin:g}")
-        gain = gain_estimate(after.gains_over(base, objective.value), rows, level, draw)
-        return _Finalist(program, gain, tuple(held), tuple(broken))
+
+def compared(
+    program: JudgeProgram, after: Scores, base: Scores, objective: Objective, levels: tuple[float, float], seed: int
+) -> Finalist:
+    """A candidate's scores against those of another program on the same traces. `levels`: of the one-sided bounds of
+    the gain, and of each guard."""
+    rows, (level, guard_level) = base.table.rows, levels
+    held: list[str] = []
+    broken: list[str] = []
+    for guard in objective.guards:
+        change = gain_estimate(after.gains_over(base, guard.value), rows, guard_level, seed)
+        # What cannot be measured may have got worse.
+        holds = change.low is not None and change.low > -guard.margin
+        (held if holds else broken).append(f"{guard.name} {in_words(change, guard_level)}, margin {guard.margin:g}")
+    gain = gain_estimate(after.gains_over(base, objective.value), rows, level, seed)
+    return Finalist(program, gain, tuple(held), tuple(broken))
 
 
 def gain_estimate(gains: Mapping[str, float], rows: Sequence[LabeledTrace], level: float, seed: int) -> Estimate:
