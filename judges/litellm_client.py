@@ -171,7 +171,8 @@ def load_litellm() -> Any:
     if not litellm.suppress_debug_info:
         litellm.suppress_debug_info = True
         logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
-        warnings.filterwarnings("ignore", "Pydantic serializer warnings", UserWarning)
+        for noise in ("Pydantic serializer warnings", ".* using the `ReadOnly` qualifier"):
+            warnings.filterwarnings("ignore", noise, UserWarning)
     return litellm
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import pytest
 if TYPE_CHECKING:
     from tests.judges.counting_model import CountingModel
     from tests.judges.scripted_server import ScriptedServer
+    from tests.mlflow_server import MlflowServer
 
 REPOSITORY = Path(__file__).parent.parent
 
@@ -42,6 +44,27 @@ def counting_model() -> type[CountingModel]:
     """A model in this process that counts what reaches it: see tests/judges/counting_model.py."""
     model: type[CountingModel] = _load("judges/counting_model").CountingModel
     return model
+
+
+@pytest.fixture(scope="session")
+def one_mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowServer]:
+    with _load("mlflow_server").MlflowServer(tmp_path_factory.mktemp("mlflow")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mlflow_server(one_mlflow_server: MlflowServer) -> str:
+    """The URI of a real MLflow server on loopback, shared by all tests: each takes an experiment and prefix of its own.
+
+    It takes seconds to start: see tests/mlflow_server.py.
+    """
+    return one_mlflow_server.uri
+
+
+@pytest.fixture(scope="session")
+def mlflow_database(one_mlflow_server: MlflowServer) -> str:
+    """The same store without the way through HTTP, for tests of what is done and not of how it gets there: quicker."""
+    return one_mlflow_server.database
 
 
 def _load(name: str) -> Any:

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from judges.program import JudgeSuite, Knobs, seed_suite
+from pipeline.cli import main
+from pipeline.run_folder import RunFolder
+
+NAMES = ("plan_quality", "tool_calling")
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tuned run in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    folder = RunFolder(tmp_path / "runs" / "a-run-1a2b3c4d")
+    folder.write_yaml("config.yaml", {"name": "a-run", "data": {"path": "data.jsonl"}})
+    folder.write_json("metrics.json", {})
+    suite = seed_suite(Knobs(model="openai/m", layout="mlflow"), NAMES)
+    suite.save(folder.programs("tuned"))
+    folder.write_json("validation.json", {"verdict": "PASS", "provenance": {"tuned judges": suite.hash}})
+    return folder.path
+
+
+def test_to_mlflow(run_dir: Path, mlflow_database: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["export", str(run_dir), "--to", "mlflow", "--tracking-uri", mlflow_database]
+    command += ["--experiment", "by command", "--name-prefix", "cmd_"]
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert "tool_calling  prompts:/cmd_tool_calling/1  cmd_tool_calling  1" in shown
+    assert f"champions in experiment by command of MLflow at {mlflow_database}" in shown
+    assert main([*command, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["alias"], document["verdict"], document["simulated"]) == ("champion", "PASS", False)
+    assert list(document["judges"]) == list(NAMES)
+
+
+def test_to_a_folder(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", str(run_dir), "--to", "folder"]) == 0
+    assert capsys.readouterr().out == f"2 judges: {run_dir / 'export'}\n"
+    assert main(["export", str(run_dir), "--to", "folder", "--out", "shipped", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["to"], document["folder"], document["verdict"]) == ("folder", "shipped", "PASS")
+    assert list(JudgeSuite.load(Path("shipped/judges")).programs) == list(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--to", "folder", "--model", "openai/m"], "--model does not belong to --to folder"),
+        (["--to", "folder", "--tracking-uri", "x"], "--tracking-uri does not belong to --to folder"),
+        (["--to", "mlflow", "--out", "x"], "--out does not belong to --to mlflow"),
+    ],
+)
+def test_options_of_the_other_kind(
+    run_dir: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", str(run_dir), *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", str(tmp_path), "--to", "folder"]) == 2
+    assert "is not a run" in capsys.readouterr().err

@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from judges.lm import JudgeError
+from judges.program import JudgeSuite, Knobs, seed_suite
+from pipeline.config import PipelineError
+from pipeline.export.folder import export_to_folder
+from pipeline.export.registry import Registry
+from pipeline.export.run_export import MlflowExport, Target, TunedRun, export_to_mlflow
+
+MakeRun = Callable[..., Path]
+NAMES = ("plan_quality", "tool_calling")
+
+
+def suite(**knobs: Any) -> JudgeSuite:
+    return seed_suite(Knobs(**{"model": "openai/m", "layout": "mlflow", **knobs}), NAMES)
+
+
+@pytest.fixture
+def export(mlflow_database: str, request: pytest.FixtureRequest) -> Callable[..., MlflowExport]:
+    def exported(path: Path, **target: Any) -> MlflowExport:
+        name = re.sub(r"[^\w.-]", ".", request.node.name)
+        return export_to_mlflow(TunedRun.open(path), Target(mlflow_database, name, f"{name}-", **target))
+
+    return exported
+
+
+def test_a_pass_makes_champions(make_run: MakeRun, mlflow_server: str) -> None:
+    """Over HTTP, as users do it."""
+    run = TunedRun.open(make_run(suite(), "PASS"))
+    target = Target(mlflow_server, "passed", "passed_")
+    done = export_to_mlflow(run, target)
+    assert (done.alias, done.verdict, done.notes) == ("champion", "PASS", ())
+    registry = Registry(mlflow_server, "passed", "passed_")
+    assert registry.champions() == done.judges
+    assert registry.challengers() == {}
+    judge = done.judges["tool_calling"]
+    assert (judge.scorer, judge.verdict, judge.tags["run"]) == ("passed_tool_calling", "PASS", "a-run-1a2b3c4d")
+    assert judge.program == run.suite.programs["tool_calling"]
+    assert export_to_mlflow(run, target) == done
+    assert done.to_json()["judges"]["tool_calling"] == {
+        "prompt": "prompts:/passed_tool_calling/1",
+        "scorer": "passed_tool_calling",
+        "scorer_version": 1,
+        "program": judge.program.hash,
+        "model": "openai/m",
+    }
+
+
+@pytest.mark.parametrize("verdict", ["FAIL", "INCONCLUSIVE", None])
+def test_without_a_pass_they_are_challengers(
+    make_run: MakeRun, export: Callable[..., MlflowExport], verdict: str | None
+) -> None:
+    done = export(make_run(suite(), verdict))
+    assert (done.alias, done.verdict) == ("challenger", verdict or "")
+    assert [judge.verdict for judge in done.judges.values()] == [verdict or "none"] * 2
+    assert done.notes == (f"no champion without a PASS: the run's verdict is {verdict or 'not there yet'}",)
+    assert done.to_json()["verdict"] == verdict
+
+
+@pytest.mark.parametrize(
+    ("knobs", "target", "changed"),
+    [
+        ({"layout": "shared_prefix"}, {}, "layout"),
+        ({}, {"model": "openai/other"}, "model"),
+        ({"layout": "shared_prefix"}, {"model": "openai/other"}, "layout and model"),
+        ({"endpoint": "http://127.0.0.1:1/v1"}, {"endpoint": ""}, "endpoint"),
+    ],
+)
+def test_a_verdict_on_other_judges_is_none(
+    make_run: MakeRun,
+    export: Callable[..., MlflowExport],
+    knobs: dict[str, Any],
+    target: dict[str, Any],
+    changed: str,
+) -> None:
+    done = export(make_run(suite(**knobs), "PASS"), **target)
+    assert (done.alias, done.verdict) == ("challenger", "")
+    assert done.notes[0].startswith(
+        f"the run's verdict (PASS) is of judges with another {changed}, so it is not of these"
+    )
+    assert {judge.program.knobs.layout for judge in done.judges.values()} == {"mlflow"}
+
+
+def test_judges_that_were_changed_after_the_validation_have_no_verdict(make_run: MakeRun) -> None:
+    path = make_run(suite(), "PASS")
+    rubric = path / "programs" / "tuned" / "plan_quality" / "rubric.md"
+    rubric.write_text("By hand.")
+    assert TunedRun.open(path).verdict == ""
+
+
+def test_another_model_runs_at_its_own_endpoint(make_run: MakeRun, export: Callable[..., MlflowExport]) -> None:
+    local = "http://127.0.0.1:1/v1"
+    path = make_run(suite(endpoint=local))
+    kept = export(path)
+    assert kept.judges["tool_calling"].program.knobs.endpoint == local
+    assert f"must name {local}" in kept.notes[-1]
+    assert export(path, model="openai/m").judges["tool_calling"].program.knobs.endpoint == local
+    assert export(path, model="openai/other").judges["tool_calling"].program.knobs.endpoint == ""
+    moved = export(path, model="openai/other", endpoint="http://127.0.0.1:2/v1").judges["tool_calling"]
+    assert moved.program.knobs.endpoint == "http://127.0.0.1:2/v1"
+
+
+def test_simulated_judges_need_a_model_by_name(make_run: MakeRun, export: Callable[..., MlflowExport]) -> None:
+    path = make_run(suite(model="simulated/default"), "PASS", data={"simulated": {}})
+    with pytest.raises(PipelineError, match=r"tuned on a simulated model.*accepted are --model NAME.*--to folder"):
+        export(path)
+    real = export(path, model="openai/m")
+    assert (real.alias, real.to_json()["simulated"]) == ("challenger", True)
+    named = export(path, model="simulated/default")
+    assert (named.alias, named.to_json()["simulated"]) == ("champion", True)
+    assert named.notes == ("simulated: MLflow cannot run these judges, gpa-judges can",)
+
+
+def test_the_target_is_where_the_run_was_tracked(make_run: MakeRun, mlflow_database: str) -> None:
+    from mlflow import MlflowClient
+
+    client = MlflowClient(mlflow_database)
+    found = client.get_experiment_by_name("tracked")
+    experiment = found.experiment_id if found else client.create_experiment("tracked")
+    run_id = client.create_run(experiment).info.run_id
+    path = make_run(suite(), tracking={"uri": mlflow_database, "experiment": "tracked"})
+    saved = {"uri": mlflow_database, "experiment": "tracked", "run_id": run_id}
+    (path / "mlflow.json").write_text(json.dumps(saved))
+    done = export_to_mlflow(TunedRun.open(path), Target(prefix="tracked_"))
+    assert (done.uri, done.experiment) == (mlflow_database, "tracked")
+    assert {judge.tags["run_id"] for judge in done.judges.values()} == {run_id}
+    assert "tracked_plan_quality" in client.get_run(run_id).data.tags["mlflow.linkedPrompts"]
+    for other in ({**saved, "uri": "sqlite:////elsewhere.db"}, "no mapping"):
+        (path / "mlflow.json").write_text(json.dumps(other))
+        done = export_to_mlflow(TunedRun.open(path), Target(prefix="tracked_"))
+        assert {judge.tags["run_id"] for judge in done.judges.values()} == {""}
+
+
+def test_a_run_that_is_not_tuned_is_refused(make_run: MakeRun, tmp_path: Path) -> None:
+    path = make_run(suite())
+    (path / "metrics.json").unlink()
+    with pytest.raises(PipelineError, match="tuning has not ended"):
+        TunedRun.open(path)
+    with pytest.raises(PipelineError, match="is not a run"):
+        TunedRun.open(tmp_path)
+
+
+def test_a_folder_stands_alone(make_run: MakeRun, tmp_path: Path) -> None:
+    path = make_run(suite(layout="shared_prefix"), "PASS")
+    out = tmp_path / "out"
+    manifest = export_to_folder(TunedRun.open(path), out)
+    before = {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
+    assert export_to_folder(TunedRun.open(path), out) == manifest
+    assert {file: file.read_bytes() for file in out.rglob("*") if file.is_file()} == before
+    tuned = JudgeSuite.load(path / "programs" / "tuned")
+    shutil.rmtree(path)
+    assert json.loads((out / "manifest.json").read_text()) == manifest
+    assert (manifest["verdict"], manifest["simulated"], manifest["suite"]) == ("PASS", False, tuned.hash)
+    assert manifest["judges"]["tool_calling"] == {
+        "folder": "judges/tool_calling",
+        "program": tuned.programs["tool_calling"].hash,
+        "model": "openai/m",
+        "endpoint": "",
+        "layout": "shared_prefix",
+    }
+    assert JudgeSuite.load(out / "judges") == tuned
+    text = (out / "README.md").read_text()
+    assert "Verdict on held-out traces: PASS." in text
+    assert "simulated" not in text
+
+
+def test_a_folder_of_simulated_judges_says_so(make_run: MakeRun, tmp_path: Path) -> None:
+    path = make_run(suite(model="simulated/default"))
+    manifest = export_to_folder(TunedRun.open(path), tmp_path / "out")
+    assert (manifest["verdict"], manifest["simulated"]) == (None, True)
+    text = (tmp_path / "out" / "README.md").read_text()
+    assert "not validated" in text
+    assert "were simulated" in text
+
+
+def test_a_folder_with_other_judges_is_refused(make_run: MakeRun, tmp_path: Path) -> None:
+    seed_suite(dimensions=("goal_fulfillment",)).save(tmp_path / "out" / "judges")
+    with pytest.raises(JudgeError, match="holds other judges"):
+        export_to_folder(TunedRun.open(make_run(suite())), tmp_path / "out")
