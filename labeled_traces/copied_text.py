@@ -35,6 +35,8 @@ def copied_runs(
     for name, text in texts.items():
         for run in set(_runs(text, words)):
             names.setdefault(run, []).append(name)
+    if not names:
+        return
     for row in known:
         for run in _row_runs(row, words):
             names.pop(run, None)

@@ -16,6 +16,8 @@ from judges.lm import LMError, Message
 from pipeline.optimizers.reflection import Reflector
 
 T = TypeVar("T")
+_NO_REPLY = "(no reply)"
+"""Holds no field. dspy takes a reply without any text for an error, prints it, and proposes nothing more."""
 
 
 class Stopped(BaseException):
@@ -46,7 +48,7 @@ class Engine:
         self.failures = failures
 
     def complete(self, request: Any) -> Any:
-        """The reply as dspy's `Response`, empty where the model gave no whole one.
+        """The reply as dspy's `Response`, without any field where the model gave no whole one.
 
         Raises:
             Stopped: the budget is used up, or a replay lacks the reply.
@@ -54,7 +56,7 @@ class Engine:
         said = [Message(message.role, message.text) for message in request.messages]
         messages = [Message("system", str(request.system)), *said] if request.system else said
         text = unswallowed(lambda: self._ask(messages))
-        reply = Said.assistant([TextPart(text)])
+        reply = Said.assistant([TextPart(text or _NO_REPLY)])
         return Response(id=None, model=request.model, message=reply, finish_reason="stop", usage=Usage())
 
     def close(self) -> None: ...

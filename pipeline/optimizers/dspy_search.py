@@ -6,7 +6,7 @@ instruction and a set of examples. It does not learn from what a judge got wrong
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
@@ -80,17 +80,10 @@ class DspyOptimizer:
 
 @dataclass
 class _Candidate:
-    """A program with all its readings on the valset. `gains`: per reading, the mean gain over the input program; None
-    where too many replies were lost to say."""
+    """A program with all its readings on the valset."""
 
     program: JudgeProgram
     readings: list[Scores] = field(default_factory=list)
-    gains: list[float | None] = field(default_factory=list)
-
-    @property
-    def gain(self) -> float | None:
-        known = [gain for gain in self.gains if gain is not None]
-        return float(np.mean(known)) if len(known) == len(self.gains) else None
 
     @property
     def scores(self) -> dict[str, float]:
@@ -98,6 +91,13 @@ class _Candidate:
         means = [scores.means for scores in self.readings]
         names = dict.fromkeys(name for row in means for name in row)
         return {name: float(np.mean([row[name] for row in means if name in row])) for name in names}
+
+    def gain_over(self, base: _Candidate) -> float | None:
+        """The mean paired gain per trace, over all readings of both; None where one of its readings lost too many
+        replies to say."""
+        gains = [_mean(reading.gains_over(before)) for reading in self.readings for before in base.readings]
+        known = [gain for gain in gains if gain is not None]
+        return float(np.mean(known)) if len(known) == len(gains) else None
 
 
 class _Search(Search):
@@ -184,14 +184,16 @@ class _Search(Search):
         scores = self.scorer.score(program, self.val, self.settings.repeats)
         if not self.candidates:
             scores.require_usable()
-        candidate = self.candidates.setdefault(program.hash, _Candidate(program))
-        base = next(iter(self.candidates.values())).readings
-        candidate.readings.append(scores)
-        gains = list(scores.gains_over(base[0]).values())
-        candidate.gains.append(float(np.mean(gains)) if gains else None)
-        told = (base[0].mean or 0.0) + float(np.mean(gains)) if gains else min(self.told)
-        self.told.append(told)
-        return told
+        self.candidates.setdefault(program.hash, _Candidate(program)).readings.append(scores)
+        base = self.base.readings[0]
+        gain = _mean(scores.gains_over(base))
+        self.told.append(min(self.told) if gain is None else (base.mean or 0.0) + gain)
+        return self.told[-1]
+
+    @property
+    def base(self) -> _Candidate:
+        """The input program, which is read first."""
+        return next(iter(self.candidates.values()))
 
     # -- how it ends ---------------------------------------------------------------------------------------------
 
@@ -210,7 +212,7 @@ class _Search(Search):
         if number == 0:
             parent = self.program.parent
             return Trial(0, self.program, parent, True, "the input program", candidate.scores, calls=calls)
-        gain = candidate.gain
+        gain = candidate.gain_over(self.base)
         accepted = gain is not None and gain > 0
         usable = min(scores.usable for scores in candidate.readings)
         said = f"only {usable:.0%} of its judgments can be used" if gain is None else f"gain {gain:+.3f} per trace"
@@ -247,6 +249,10 @@ class _Search(Search):
         )
 
 
+def _mean(gains: Mapping[str, float]) -> float | None:
+    return float(np.mean(list(gains.values()))) if gains else None
+
+
 def _versions() -> dict[str, str]:
     """The installed libraries' versions.
 
@@ -254,6 +260,9 @@ def _versions() -> dict[str, str]:
         PipelineError: they are not installed; nothing else runs in their place.
     """
     try:
+        import dspy  # noqa: F401
+        import optuna  # noqa: F401
+
         return {name: version(name) for name in ("dspy", "optuna")}
     except ImportError as error:
         raise PipelineError(
