@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[3]
 LESSON = "Look for values that are marked as BAD."
-SMALL = {"max_trials": 8, "candidates": 4, "val_traces": 16}
+SMALL: dict[str, Any] = {"max_trials": 8, "candidates": 4, "val_traces": 16}
 READING = 16 * 2
 """Judge calls of one reading of a candidate in SMALL."""
 SELECTION = 3 * 4 * 16
