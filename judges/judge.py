@@ -22,9 +22,10 @@ from labeled_traces.trace import Trace, text_hash
 async def judge(program: JudgeProgram, trace: Trace, lm: LM, repeat: int, seed: int | None = None) -> Judgment:
     """What the judge says, or the outcome that tells why it says nothing.
 
-    A reply that was cut is asked for once more with `max_tokens` doubled. `seed` and `repeat` together seed the calls,
-    so repeats differ and a run can be repeated. Tokens and cost are those of all calls that stand behind the judgment,
-    whether they were made now or replayed.
+    A reply that was cut is asked for once more with `max_tokens` doubled (not in the layout `mlflow`: a judge that is
+    registered there is one call). `seed` and `repeat` together seed the calls, so repeats differ and a run can be
+    repeated. Tokens and cost are those of all calls that stand behind the judgment, whether they were made now or
+    replayed.
 
     Raises:
         BudgetExhausted: a call was not sent.
@@ -32,8 +33,9 @@ async def judge(program: JudgeProgram, trace: Trace, lm: LM, repeat: int, seed: 
     """
     rendering = _rendered(_Identity(trace), program.knobs.trace_tokens)
     replies: list[LMReply] = []
+    in_mlflow = program.knobs.layout == MLFLOW
     try:
-        parsed = await _ask(program, rendering, _Caller(lm, replies), repeat, seed)
+        parsed = await _ask(program, rendering, _Caller(lm, replies, not in_mlflow), repeat, seed)
     except NotInLedger:
         raise
     except LMError as error:
@@ -92,15 +94,16 @@ def judge_request(
 
 @dataclass(frozen=True)
 class _Caller:
-    """Asks, and keeps each reply in `replies`."""
+    """Asks, and keeps each reply in `replies`. `again`: asks once more where a reply was cut."""
 
     lm: LM
     replies: list[LMReply]
+    again: bool
 
     async def complete(self, request: LMRequest) -> LMReply:
         reply = await self.lm.complete(request)
         self.replies.append(reply)
-        if reply.finish_reason in CUT and final_object(reply.text or "", cut=True)[0] is None:
+        if self.again and reply.finish_reason in CUT and final_object(reply.text or "", cut=True)[0] is None:
             reply = await self.lm.complete(replace(request, max_tokens=request.max_tokens * 2))
             self.replies.append(reply)
         return reply

@@ -35,6 +35,13 @@ def test_schema_is_sent_and_taken(client: LiteLLMClient, scripted_server: Server
     assert sent["type"] == "json_schema"
     assert sent["json_schema"]["schema"] == SCHEMA
     assert sent["json_schema"]["strict"] is True
+    assert sent["json_schema"]["name"] == "reply"
+
+
+def test_a_schema_goes_under_its_title(client: LiteLLMClient, scripted_server: Servers) -> None:
+    with scripted_server(lambda _: '{"score": 3}') as server:
+        ask(client, server.request(schema={**SCHEMA, "title": "ResponseFormat"}))
+    assert server.bodies[0]["response_format"]["json_schema"]["name"] == "ResponseFormat"
 
 
 @pytest.mark.parametrize(

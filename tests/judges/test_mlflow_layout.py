@@ -128,13 +128,13 @@ def test_one_call_without_seed_and_plan() -> None:
 class Recorder:
     """Answers what it is told, and keeps the requests."""
 
-    def __init__(self, *texts: str) -> None:
-        self.texts = list(texts)
+    def __init__(self, text: str, finish_reason: str = "stop") -> None:
+        self.reply = LMReply(text, finish_reason)
         self.requests: list[LMRequest] = []
 
     async def complete(self, request: LMRequest) -> LMReply:
         self.requests.append(request)
-        return LMReply(self.texts[min(len(self.requests), len(self.texts)) - 1])
+        return self.reply
 
 
 def said(findings: Any, score: Any, rationale: str = "Looked.") -> str:
@@ -159,6 +159,12 @@ def test_a_judge_gives_findings_in_this_layout() -> None:
     (finding,) = judgment.findings
     assert (finding.span_ids, finding.explanation, finding.evidence) == (("a1",), 'Says "7" {twice}.', 'q: "x"\n\\')
     assert (finding.severity, finding.confidence) == (Impact.HIGH, 80)
+
+
+def test_a_cut_reply_is_not_asked_for_again() -> None:
+    lm = Recorder(said([FINDING], 0)[:50], "length")
+    judgment = asyncio.run(judge(seed_program("tool_calling", IN_MLFLOW), TRACE, lm, 0))
+    assert (judgment.outcome, len(lm.requests)) == (Outcome.TRUNCATED, 1)
 
 
 def parsed(text: str, dimension: str = "tool_calling") -> Any:

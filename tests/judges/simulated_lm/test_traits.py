@@ -7,7 +7,7 @@ import json
 import pytest
 
 from judges.program import seed_program
-from judges.prompt import exclusions
+from judges.prompt import build_tail, exclusions
 from judges.simulated_lm.failures import FAILURES
 from judges.simulated_lm.reading import Texts
 from judges.simulated_lm.traits import read_traits
@@ -76,3 +76,15 @@ def test_examples_show_a_kind_or_that_a_trace_can_be_clean() -> None:
     assert (first.shown, first.clean_example) == (frozenset({"wrong_tool"}), False)
     both = read_traits(texts_of("tool_selection", examples="\n\n".join([*texts, "Reply: {no}"])))
     assert (both.shown, both.clean_example) == (frozenset({"wrong_tool"}), True)
+
+
+def test_examples_of_the_layout_mlflow_say_the_same() -> None:
+    finding = {"span_ids": ["S1"], "explanation": "wrong tool: the web was searched", "severity": "low"}
+    rows = [{"excerpt": "x", "findings": found, "score": 3 - len(found)} for found in ([finding], [])]
+    program = seed_program("tool_selection").with_parts({"examples": "\n".join(map(json.dumps, rows))}, "test")
+    traits = []
+    for layout in ("shared_prefix", "mlflow"):
+        tail = build_tail(program.with_knobs(layout=layout), None)
+        traits.append(read_traits(texts_of("tool_selection", examples=tail.partition("## Examples")[2])))
+    for found in traits:
+        assert (found.shown, found.clean_example) == (frozenset({"wrong_tool"}), True)
