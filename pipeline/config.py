@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -100,7 +100,8 @@ class MatcherConfig(_Section):
 
 
 class SearchConfig(_Section):
-    """The optimizer of each dimension's program. `settings`: what the optimizer's own Settings class accepts.
+    """One step of the search: the optimizer of each dimension's program. `settings`: what the optimizer's own Settings
+    class accepts.
 
     `reflection_model` and `reflection_endpoint`: None means the judges' own.
     """
@@ -109,6 +110,15 @@ class SearchConfig(_Section):
     reflection_model: str | None = None
     reflection_endpoint: str | None = None
     settings: dict[str, Any] = Field(default_factory=dict)
+
+
+class SelectionConfig(_Section):
+    """After several search steps: which step's program is kept, by `repeats` fresh readings of at most `traces`
+    validation traces. A program replaces an earlier step's if its paired gain is above 0 at the one-sided `level`."""
+
+    repeats: int = Field(default=2, ge=2, le=100)
+    traces: int = Field(default=200, ge=2)
+    level: float = Field(default=0.9, gt=0.5, lt=1)
 
 
 class RuleConfig(_Section):
@@ -144,6 +154,7 @@ class TrackingConfig(_Section):
 class ExperimentConfig(_Section):
     """One experiment. Relative paths in a file are relative to that file.
 
+    `search`: one step, or a list of steps, of which each starts from the programs that the one before returned.
     `prices`: model -> [input, output] in dollars per million tokens, for models that LiteLLM has no price of.
     """
 
@@ -154,12 +165,20 @@ class ExperimentConfig(_Section):
     split: SplitConfig = SplitConfig()
     judges: JudgesConfig = JudgesConfig()
     matcher: MatcherConfig = MatcherConfig()
-    search: SearchConfig = SearchConfig()
+    search: tuple[SearchConfig, ...] = (SearchConfig(),)
+    selection: SelectionConfig = SelectionConfig()
     rule: RuleConfig = RuleConfig()
     validation: ValidationConfig = ValidationConfig()
     budget: BudgetConfig = BudgetConfig()
     prices: dict[str, tuple[float, float]] = Field(default_factory=dict)
     tracking: TrackingConfig = TrackingConfig()
+
+    @field_validator("search", mode="before")
+    @classmethod
+    def _one_step(cls, value: Any) -> Any:
+        if not value or not isinstance(value, Mapping | list | tuple):
+            raise ValueError("accepted is one step (optimizer, settings) or a list of steps")
+        return [value] if isinstance(value, Mapping) else value
 
 
 def load_config(path: Path) -> ExperimentConfig:
@@ -186,7 +205,7 @@ def parse_config(values: Any, where: str, folder: Path) -> ExperimentConfig:
     try:
         config = ExperimentConfig.model_validate(values)
     except ValidationError as error:
-        raise PipelineError("\n".join(_explain(where, row) for row in error.errors())) from error
+        raise PipelineError("\n".join(_explain(where, row, values) for row in error.errors())) from error
     return _absolute(config, folder)
 
 
@@ -196,10 +215,13 @@ def did_you_mean(name: str, accepted: Iterable[str]) -> str:
     return f" (did you mean `{close[0]}`?)" if close else ""
 
 
-def _explain(where: str, row: Any) -> str:
-    path = ".".join(str(part) for part in row["loc"])
+def _explain(where: str, row: Any, values: Mapping[str, Any]) -> str:
+    location = [*row["loc"]]
+    if location[:2] == ["search", 0] and isinstance(values["search"], Mapping):
+        del location[1]  # a single step, which is no list in the file
+    path = ".".join(map(str, location))
     if row["type"] == "extra_forbidden":
-        *parents, key = row["loc"]
+        *parents, key = location
         accepted = _fields(parents)
         return f"{where}: unknown key `{path}`{did_you_mean(str(key), accepted)}: accepted are {', '.join(accepted)}"
     if row["type"] == "missing":

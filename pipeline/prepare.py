@@ -15,7 +15,7 @@ from labeled_traces.dataset import Dataset
 from labeled_traces.label import DIMENSIONS
 from labeled_traces.simulated import FaultRates, rate, shuffle_labels, simulate
 from labeled_traces.split import SplitManifest, make_split
-from pipeline.config import ExperimentConfig, PipelineError, SimulatedData
+from pipeline.config import ExperimentConfig, PipelineError, SearchConfig, SimulatedData
 from pipeline.matching import Matcher, build_matcher
 from pipeline.optimizers.base import Optimizer
 from pipeline.run_folder import RunFolder
@@ -30,6 +30,15 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
+class Step:
+    """One step of the search: its optimizer, and the model that writes its proposals."""
+
+    optimizer: Optimizer
+    reflection_model: str
+    reflection_endpoint: str
+
+
+@dataclass(frozen=True)
 class Run:
     """What all stages of one run share. The testset is in `manifest` and `dataset`; a tuner is given `development`."""
 
@@ -40,7 +49,7 @@ class Run:
     suite: JudgeSuite
     holistic: JudgeSuite | None
     matcher: Matcher
-    optimizer: Optimizer
+    steps: tuple[Step, ...]
     gates: Gates
 
     @cached_property
@@ -55,18 +64,6 @@ class Run:
     @property
     def simulated(self) -> bool:
         return any(is_simulated(program.knobs.model) for program in self.suite.programs.values())
-
-    @property
-    def reflection_model(self) -> str:
-        return self.config.search.reflection_model or next(iter(self.suite.programs.values())).knobs.model
-
-    @property
-    def reflection_endpoint(self) -> str:
-        """The judges' own endpoint serves the reflection too, unless another model or endpoint is named."""
-        search = self.config.search
-        if search.reflection_endpoint is not None or search.reflection_model is not None:
-            return search.reflection_endpoint or ""
-        return next(iter(self.suite.programs.values())).knobs.endpoint
 
     def open_lm(self) -> LedgerLM:
         """The way to the models, with the run's ledger, budget and prices."""
@@ -141,9 +138,20 @@ def with_knobs(suite: JudgeSuite, knobs: Mapping[str, object]) -> JudgeSuite:
     return replace(suite, programs={name: program.with_knobs(**knobs) for name, program in suite.programs.items()})
 
 
-def _settings(config: ExperimentConfig) -> tuple[Optimizer, Gates]:
-    optimizer = build_optimizer(config.search.optimizer, config.search.settings)
-    return optimizer, Gates.parse(config.validation.gates)
+def _settings(config: ExperimentConfig) -> tuple[list[Optimizer], Gates]:
+    names = ["search"] if len(config.search) == 1 else [f"search.{number}" for number in range(len(config.search))]
+    optimizers = [
+        build_optimizer(step.optimizer, step.settings, name) for step, name in zip(config.search, names, strict=True)
+    ]
+    return optimizers, Gates.parse(config.validation.gates)
+
+
+def _step(config: SearchConfig, optimizer: Optimizer, suite: JudgeSuite) -> Step:
+    """The judges' own model and endpoint serve the reflection too, unless another model or endpoint is named."""
+    knobs = next(iter(suite.programs.values())).knobs
+    own = config.reflection_model is None and config.reflection_endpoint is None
+    endpoint = knobs.endpoint if own else config.reflection_endpoint or ""
+    return Step(optimizer, config.reflection_model or knobs.model, endpoint)
 
 
 def _run(
@@ -151,7 +159,7 @@ def _run(
     folder: RunFolder,
     dataset: Dataset,
     judges: tuple[JudgeSuite, JudgeSuite | None],
-    settings: tuple[Optimizer, Gates],
+    settings: tuple[list[Optimizer], Gates],
     say: Say,
 ) -> Run:
     manifest = _split(config, folder, dataset)
@@ -166,7 +174,7 @@ def _run(
         suite=judges[0],
         holistic=judges[1],
         matcher=build_matcher(config.matcher.kind, list(development), config.matcher.threshold),
-        optimizer=settings[0],
+        steps=tuple(_step(*step, judges[0]) for step in zip(config.search, settings[0], strict=True)),
         gates=settings[1],
     )
 

@@ -21,7 +21,7 @@ from pipeline.metrics.suite import dimension_metrics, suite_metrics
 from pipeline.metrics.table import MatchTable, match_judgments
 from pipeline.prepare import SEED, Run, Say
 from pipeline.results import Result, Side
-from pipeline.tune import TUNED
+from pipeline.tune import TUNED, load_steps
 from pipeline.validate import Validation, validate
 
 _USABLE = (Outcome.SCORED, Outcome.NOT_APPLICABLE)
@@ -163,6 +163,7 @@ def _result(proof: _Proof, lm: LedgerLM, rows: Sequence[LabeledTrace]) -> Result
         test_uses=proof.uses,
         traces=len(rows),
         labels=sum(bool(dimensions & set(error.dimensions)) for row in rows for error in row.errors),
+        steps=load_steps(run.folder),
         labels_needed=validation.labels_needed,
         warnings=tuple(_warnings(proof)),
         provenance=_provenance(proof),
@@ -188,10 +189,10 @@ def _provenance(proof: _Proof) -> dict[str, str]:
         "seed": str(run.config.seed),
         "repeats": str(run.config.validation.repeats),
         "matcher": run.matcher.name,
-        "optimizer": run.optimizer.name,
-        "reflection model": run.reflection_model,
+        "optimizer": ", ".join(step.optimizer.name for step in run.steps),
+        "reflection model": ", ".join(dict.fromkeys(step.reflection_model for step in run.steps)),
         "generic judges": run.suite.hash,
         "tuned judges": tuned.hash,
         "decision rule": ", ".join(f"{key} {value}" for key, value in tuned.rule.to_json().items()),
-        **{name: version(name) for name in ("gepa", "litellm", "mlflow")},
+        **{name: version(name) for name in ("gepa", "litellm", "mlflow", "optuna")},
     }

@@ -15,6 +15,43 @@ SIDES = {"seed": "generic judges", "tuned": "tuned judges", "holistic": "holisti
 HEADLINE = ("coverage", "localization", "precision", "false_alarms", "alpha", "agreement")
 """The metrics that every table starts with."""
 
+STEP_METRICS = ("f1", "coverage", "localization", "precision", "false_alarms", "alpha", "std")
+"""What is said of every step of a search."""
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """What one step of the search added, measured on `traces` validation traces with fresh repeats.
+
+    `changed`: the dimensions whose program the step changed; `kept`: those whose change the selection kept. `before`
+    and `after` are metrics of all judges, without and with what was kept, `gain` their paired difference; all are empty
+    after a single step, of which there is no selection. `seconds` is the time of the searches.
+    """
+
+    optimizer: str
+    changed: tuple[str, ...]
+    kept: tuple[str, ...]
+    judge_calls: int
+    reflection_calls: int
+    seconds: float
+    traces: int = 0
+    before: Mapping[str, Estimate] = field(default_factory=dict)
+    after: Mapping[str, Estimate] = field(default_factory=dict)
+    gain: Mapping[str, Estimate] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        plain = {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
+        return plain | {name: _estimates(getattr(self, name)) for name in _MEASURED}
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> StepReport:
+        """What `to_json` made."""
+        measured = {name: {metric: Estimate(**value) for metric, value in row[name].items()} for name in _MEASURED}
+        return cls(**{**row, "changed": tuple(row["changed"]), "kept": tuple(row["kept"]), **measured})
+
+
+_MEASURED = ("before", "after", "gain")
+
 
 @dataclass(frozen=True)
 class Side:
@@ -40,7 +77,7 @@ class Result:
     `sides`: `seed`, `tuned`, `holistic` where it was measured, then the controls, whose names are in `controls`.
     `beaten`: the metrics in which controls beat the tuned judges, with their names.
     `differences` are tuned - seed. `cost` is in dollars, None where a price is unknown. `test_uses` counts the uses of
-    this testset, this one included. `traces` and `labels` are the testset's.
+    this testset, this one included. `traces` and `labels` are the testset's. `steps` are those of the search.
     """
 
     name: str
@@ -58,6 +95,7 @@ class Result:
     test_uses: int
     traces: int
     labels: int
+    steps: tuple[StepReport, ...] = ()
     labels_needed: int | None = None
     warnings: tuple[str, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)
@@ -74,6 +112,7 @@ class Result:
             "testset": {name: side.to_json() for name, side in self.sides.items()},
             "beaten_by_controls": {metric: list(names) for metric, names in self.beaten.items()},
             "differences": _estimates(self.differences),
+            "steps": [step.to_json() for step in self.steps],
             "dimensions": {
                 name: {dimension: _estimates(metrics) for dimension, metrics in side.dimensions.items()}
                 for name, side in self.sides.items()

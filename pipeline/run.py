@@ -19,6 +19,7 @@ from pipeline.prove import prove
 from pipeline.report.page import write_report
 from pipeline.results import Result
 from pipeline.run_folder import ARTIFACTS, RunFolder
+from pipeline.step_selection import selection_calls
 from pipeline.tracking import Tracker
 from pipeline.tune import METRICS, load_tuned, tune
 
@@ -59,11 +60,12 @@ def validate_run(path: Path, say: Say) -> Result:
 
 
 def tuning_cost(run: Run) -> Cost:
-    """What the searches and the rule's readings may cost, if nothing of it is in the ledger yet."""
+    """What the searches, the selection among their steps and the rule's readings may cost, if nothing of it is in the
+    ledger yet."""
     rows = list(run.development_rows)
-    # The most judge calls that one dimension's search may take; an optimizer without settings takes none.
-    searched = getattr(getattr(run.optimizer, "settings", None), "max_calls", 0)
-    readings = searched / len(rows) + (run.config.rule.repeats if run.config.rule.enabled else 0)
+    # The most judge calls that one dimension's searches may take; an optimizer without settings takes none.
+    calls = sum(getattr(getattr(step.optimizer, "settings", None), "max_calls", 0) for step in run.steps)
+    readings = (calls + selection_calls(run)) / len(rows) + (run.config.rule.repeats if run.config.rule.enabled else 0)
     return suite_cost(run.suite, rows, readings, _models(run))
 
 
@@ -141,6 +143,8 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for key, value in values.items():
         if isinstance(value, dict):
             flat |= _flat(value, f"{prefix}{key}.")
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            flat |= _flat({str(number): row for number, row in enumerate(value)}, f"{prefix}{key}.")
         elif value is not None:
             flat[f"{prefix}{key}"] = value
     return flat

@@ -14,21 +14,22 @@ from pipeline.optimizers.base import Optimizer
 T = TypeVar("T")
 
 
-def build_optimizer(name: str, values: Mapping[str, Any]) -> Optimizer:
-    """The optimizer of this name. Its settings are the dataclass that its constructor takes as `settings`.
+def build_optimizer(name: str, values: Mapping[str, Any], where: str = "search") -> Optimizer:
+    """The optimizer of this name. Its settings are the dataclass that its constructor takes as `settings`. `where`: the
+    step's place in the experiment file, for messages.
 
     Raises:
         PipelineError: an unknown optimizer, an unknown setting, or a value that is not accepted.
     """
     if name not in OPTIMIZERS:
         hint = did_you_mean(name, OPTIMIZERS)
-        raise PipelineError(f"search.optimizer: {name!r} is unknown{hint}: accepted are {', '.join(OPTIMIZERS)}")
+        raise PipelineError(f"{where}.optimizer: {name!r} is unknown{hint}: accepted are {', '.join(OPTIMIZERS)}")
     kind = OPTIMIZERS[name]
     settings = _dataclass_in(get_type_hints(kind.__init__).get("settings"))
     if settings is not None:
-        return kind(settings=fill(settings, values, "search.settings"))  # type: ignore[call-arg]
+        return kind(settings=fill(settings, values, f"{where}.settings"))  # type: ignore[call-arg]
     if values:
-        raise PipelineError(f"search.settings: the optimizer {name} has no settings")
+        raise PipelineError(f"{where}.settings: the optimizer {name} has no settings")
     return kind()
 
 

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 from judges.judgment import Judgment
-from judges.lm import LM, BudgetExhausted
+from judges.lm import LM
 from judges.program import JudgeSuite
-from labeled_traces.files import write_lines
 from labeled_traces.trace import TraceError
+from pipeline.chain import STAGE_REPEATS, StepResult, run_steps, search_summary
 from pipeline.config import PipelineError
 from pipeline.evaluate import EvaluateSettings, EvaluationStopped, check_replies, evaluate, save_judgments
 from pipeline.metrics.suite import suite_metrics
 from pipeline.metrics.table import match_judgments
-from pipeline.optimizers.base import OptimizationResult, SearchContext
 from pipeline.prepare import Run, Say
+from pipeline.results import StepReport
 from pipeline.rule_search import RuleResult, search_rule
 from pipeline.run_folder import RunFolder
+from pipeline.step_selection import select_steps
 
 METRICS = "metrics.json"
 TUNED = "tuned"
-FRESH_REPEATS = 1000
-"""Repeats from here on belong to the rule's readings: no search gets so far, so they are fresh."""
 
 
 def tune(run: Run, lm: LM, say: Say) -> JudgeSuite:
@@ -35,8 +32,14 @@ def tune(run: Run, lm: LM, say: Say) -> JudgeSuite:
         BudgetExhausted: the budget ended; what was found so far is in the folder, `metrics.json` is not.
         LMError: no call succeeded.
     """
-    suite, results = _search(run, lm, say)
-    summary: dict[str, Any] = {"dimensions": {name: _summary(result) for name, result in results.items()}}
+    done = run_steps(run, lm, TUNED, say)
+    suite, steps = select_steps(run, done, lm, say)
+    suite.save(run.folder.programs(TUNED))
+    summary: dict[str, Any] = {
+        "dimensions": {name: _summary(name, suite, done, steps) for name in suite.programs},
+        "steps": [step.to_json() for step in steps],
+        "searches": [{name: search_summary(result) for name, result in step.results.items()} for step in done],
+    }
     if run.config.rule.enabled:
         result, judgments = _rule(run, suite, lm, say)
         suite = replace(suite, rule=result.rule)
@@ -65,38 +68,31 @@ def load_tuned(folder: RunFolder) -> JudgeSuite:
     )
 
 
-def _search(run: Run, lm: LM, say: Say) -> tuple[JudgeSuite, dict[str, OptimizationResult]]:
-    development = run.manifest.development(run.dataset)
-    context = SearchContext(
-        lm=lm,
-        matcher=run.matcher,
-        reflection_model=run.reflection_model,
-        reflection_endpoint=run.reflection_endpoint,
-        evaluate=EvaluateSettings(concurrency=run.config.judges.concurrency, seed=run.config.seed),
-        seed=run.config.seed,
-        locked=frozenset(run.manifest.testset),
-    )
-    suite = run.suite
-    results: dict[str, OptimizationResult] = {}
-    for number, (name, program) in enumerate(run.suite.programs.items(), 1):
-        result = run.optimizer.optimize(program, development, context)
-        results[name] = result
-        suite = suite.with_program(result.program)
-        suite.save(run.folder.programs(TUNED))
-        _save_trials(run, results)
-        say(f"optimize {number}/{len(run.suite.programs)} {name}: {result.reason} (ended: {result.stop_reason})")
-        for warning in result.warnings:
-            say(f"  warning: {warning}")
-        if result.exhausted:
-            raise BudgetExhausted(f"the budget ended in the search of {name}: {result.stop_reason}")
-    return suite, results
+def load_steps(folder: RunFolder) -> tuple[StepReport, ...]:
+    """What each step of the search added, as `tune` wrote it."""
+    return tuple(StepReport.from_json(row) for row in folder.read_json(METRICS)["steps"])
+
+
+def _summary(name: str, suite: JudgeSuite, done: Sequence[StepResult], reports: Sequence[StepReport]) -> dict[str, Any]:
+    """One dimension over all steps. `gain` is what the last step that is kept found, over the program it began with."""
+    results = [step.results[name] for step in done]
+    kept = [result for result, report in zip(results, reports, strict=True) if name in report.kept]
+    return {
+        "program": suite.programs[name].hash,
+        "improved": bool(kept),
+        "changed_by": [result.optimizer for result in kept],
+        "gain": kept[-1].gain.to_json() if kept and kept[-1].gain else None,
+        "trials": sum(len(result.trials) for result in results),
+        "judge_calls": sum(result.judge_calls for result in results),
+        "reflection_calls": sum(result.reflection_calls for result in results),
+    }
 
 
 def _rule(run: Run, suite: JudgeSuite, lm: LM, say: Say) -> tuple[RuleResult, list[Judgment]]:
     rows = list(run.development_rows)
     settings = EvaluateSettings(
         repeats=run.config.rule.repeats,
-        first_repeat=FRESH_REPEATS,
+        first_repeat=(len(run.steps) + 1) * STAGE_REPEATS,
         concurrency=run.config.judges.concurrency,
         seed=run.config.seed,
         progress="decision rule",
@@ -112,43 +108,3 @@ def _rule(run: Run, suite: JudgeSuite, lm: LM, say: Say) -> tuple[RuleResult, li
     result = search_rule(judgments, rows, run.matcher)
     say(f"decision rule: {result.reason}")
     return result, judgments
-
-
-def _save_trials(run: Run, results: dict[str, OptimizationResult]) -> None:
-    lines = [json.dumps(row, ensure_ascii=True) for name, result in results.items() for row in _trials(name, result)]
-    write_lines(run.folder["trials.jsonl"], lines)
-
-
-def _trials(dimension: str, result: OptimizationResult) -> Sequence[dict[str, Any]]:
-    return [
-        {
-            "dimension": dimension,
-            "number": trial.number,
-            "program": trial.program and trial.program.hash,
-            "parent": trial.parent,
-            "accepted": trial.accepted,
-            "reason": trial.reason,
-            "scores": dict(trial.scores),
-            "gain": trial.gain,
-            "calls": trial.calls,
-            "parts": None if trial.program is None else trial.program.parts,
-        }
-        for trial in result.trials
-    ]
-
-
-def _summary(result: OptimizationResult) -> dict[str, Any]:
-    return {
-        "program": result.program.hash,
-        "improved": result.improved,
-        "reason": result.reason,
-        "stop_reason": result.stop_reason,
-        "optimizer": result.optimizer,
-        "versions": dict(result.versions),
-        "gain": result.gain and result.gain.to_json(),
-        "trials": len(result.trials),
-        "accepted": dict(Counter(trial.accepted for trial in result.trials)).get(True, 0),
-        "judge_calls": result.judge_calls,
-        "reflection_calls": result.reflection_calls,
-        "warnings": list(result.warnings),
-    }

@@ -34,10 +34,10 @@ def run(args: argparse.Namespace, out: Output) -> int:
 
     run, suite, usage = optimize(load_config(args.experiment), out.say)
     metrics = run.folder.read_json(METRICS)
-    rows = [["dimension", "changed", "gain per trace", "trials", "judge calls", "program"]]
+    rows = [["dimension", "changed by", "gain per trace", "trials", "judge calls", "program"]]
     for name, found in metrics["dimensions"].items():
-        changed = "yes" if found["improved"] else "no"
-        gain = "-" if found["gain"] is None or not found["improved"] else f"{found['gain']['value']:+.3f}"
+        changed = ", ".join(found["changed_by"]) or "-"
+        gain = "-" if found["gain"] is None else f"{found['gain']['value']:+.3f}"
         rows.append([name, changed, gain, str(found["trials"]), str(found["judge_calls"]), found["program"]])
     rule = ", ".join(f"{key} {value}" for key, value in suite.rule.to_json().items())
     programs = run.folder.programs(TUNED)

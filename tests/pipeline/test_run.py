@@ -139,7 +139,7 @@ def test_mlflow_has_one_run_with_everything(finished: Result) -> None:
     assert data.metrics["calls"] == finished.usage.calls
     assert data.tags["simulated"] == "true"
     assert data.tags["verdict"] == finished.verdict
-    assert data.params["search.optimizer"] == "gepa"
+    assert data.params["search.0.optimizer"] == "gepa"
     assert data.params["data.simulated.traces"] == "120"
     assert runs[0].info.status == "FINISHED"
     artifacts = output / "mlartifacts" / runs[0].info.run_id / "artifacts"
@@ -299,14 +299,14 @@ def test_a_real_endpoint_with_a_price(
 
 def test_reflection_has_the_judges_endpoint_unless_it_has_its_own(tmp_path: Path) -> None:
     judges = {"model": "openai/a", "endpoint": "http://127.0.0.1:1/v1", "dimensions": TWO, "holistic": False}
-    run = prepare(cheap(tmp_path, judges=judges), quiet)
-    assert (run.reflection_model, run.reflection_endpoint) == ("openai/a", "http://127.0.0.1:1/v1")
+    (step,) = prepare(cheap(tmp_path, judges=judges), quiet).steps
+    assert (step.reflection_model, step.reflection_endpoint) == ("openai/a", "http://127.0.0.1:1/v1")
     search = {"optimizer": "seed", "reflection_model": "openai/b"}
-    run = prepare(cheap(tmp_path, judges=judges, search=search), quiet)
-    assert (run.reflection_model, run.reflection_endpoint) == ("openai/b", "")
+    (step,) = prepare(cheap(tmp_path, judges=judges, search=search), quiet).steps
+    assert (step.reflection_model, step.reflection_endpoint) == ("openai/b", "")
     search["reflection_endpoint"] = "http://127.0.0.1:2/v1"
-    run = prepare(cheap(tmp_path, judges=judges, search=search), quiet)
-    assert (run.reflection_model, run.reflection_endpoint) == ("openai/b", "http://127.0.0.1:2/v1")
+    (step,) = prepare(cheap(tmp_path, judges=judges, search=search), quiet).steps
+    assert (step.reflection_model, step.reflection_endpoint) == ("openai/b", "http://127.0.0.1:2/v1")
 
 
 def test_a_stopped_run_is_a_failed_one_in_mlflow(finished: Result, tmp_path: Path) -> None:

@@ -1,0 +1,152 @@
+"""Stage 2 of a run: the steps of the search, each from the programs that the one before returned."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from judges.lm import LM, BudgetExhausted
+from judges.program import JudgeProgram, JudgeSuite
+from labeled_traces.files import write_lines
+from pipeline.evaluate import EvaluateSettings
+from pipeline.optimizers.base import OptimizationResult, SearchContext, Trial
+from pipeline.prepare import Run, Say, Step
+
+STAGE_REPEATS = 10_000
+"""Stage k reads with the repeats from k * STAGE_REPEATS on, so that no reading is another stage's: first the steps of
+the search, then the selection among them, then the decision rule."""
+_SECONDS = "seconds.json"
+
+
+@dataclass
+class StepResult:
+    """What one step did. `suite` holds its programs; of a dimension that it has not reached, the step's before."""
+
+    step: Step
+    suite: JudgeSuite
+    results: dict[str, OptimizationResult] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def name(self) -> str:
+        return self.step.optimizer.name
+
+    @property
+    def calls(self) -> int:
+        return sum(result.judge_calls + result.reflection_calls for result in self.results.values())
+
+
+def run_steps(run: Run, lm: LM, folder: str, say: Say) -> list[StepResult]:
+    """Searches every dimension, step by step. `programs/<folder>` holds the latest programs, `trials.jsonl` all trials.
+
+    Raises:
+        BudgetExhausted: the budget ended; what was found so far is in the folder.
+        LMError: no call succeeded.
+    """
+    done: list[StepResult] = []
+    suite = run.suite
+    for number, step in enumerate(run.steps):
+        done.append(StepResult(step, suite))
+        for name, program in suite.programs.items():
+            result = _searched(run, lm, done, program)
+            done[-1].suite = suite = suite.with_program(result.program)
+            suite.save(run.folder.programs(folder))
+            write_lines(run.folder["trials.jsonl"], _trial_lines(done))
+            _tell(run, number, name, result, say)
+            if result.exhausted:
+                raise BudgetExhausted(f"the budget ended in the search of {name}: {result.stop_reason}")
+    return done
+
+
+def _searched(run: Run, lm: LM, done: Sequence[StepResult], program: JudgeProgram) -> OptimizationResult:
+    """One dimension's search in the latest step."""
+    number, current, name = len(done) - 1, done[-1], program.dimension
+    context = SearchContext(
+        lm=lm,
+        matcher=run.matcher,
+        reflection_model=current.step.reflection_model,
+        reflection_endpoint=current.step.reflection_endpoint,
+        evaluate=EvaluateSettings(
+            concurrency=run.config.judges.concurrency, seed=run.config.seed, first_repeat=number * STAGE_REPEATS
+        ),
+        seed=run.config.seed,
+        locked=frozenset(run.manifest.testset),
+        bank=bank([step.results[name] for step in done[:-1]]),
+    )
+    start = time.monotonic()
+    result = current.step.optimizer.optimize(program, run.manifest.development(run.dataset), context)
+    current.results[name] = result
+    current.seconds += _first_time(run, f"{number + 1}/{name}", time.monotonic() - start, result)
+    return result
+
+
+def bank(results: Sequence[OptimizationResult]) -> tuple[JudgeProgram, ...]:
+    """The programs that these searches of one dimension tried, each once: accepted ones first, then later searches',
+    then better ones."""
+
+    def worth(found: tuple[int, Trial]) -> tuple[bool, int, float]:
+        search, trial = found
+        return trial.accepted, search, trial.scores.get("score", -1.0 if trial.gain is None else trial.gain - 1.0)
+
+    trials = [(search, trial) for search, result in enumerate(results) for trial in result.trials]
+    ordered = sorted(trials, key=worth, reverse=True)
+    return tuple({trial.program.hash: trial.program for _, trial in ordered if trial.program is not None}.values())
+
+
+def _first_time(run: Run, key: str, seconds: float, result: OptimizationResult) -> float:
+    """The seconds that a search took when it first ended; when it is replayed from the ledger it takes next to none."""
+    known = run.folder.read_json(_SECONDS) or {}
+    if key not in known and not result.exhausted:
+        run.folder.write_json(_SECONDS, {**known, key: round(seconds, 3)})
+    return float(known.get(key, round(seconds, 3)))
+
+
+def _tell(run: Run, number: int, name: str, result: OptimizationResult, say: Say) -> None:
+    place = f"{name} ({number + 1}/{len(run.steps)}, {result.optimizer})" if len(run.steps) > 1 else name
+    say(f"optimize {place}: {result.reason} (ended: {result.stop_reason})")
+    for warning in result.warnings:
+        say(f"  warning: {warning}")
+
+
+def _trial_lines(done: Sequence[StepResult]) -> Iterator[str]:
+    for number, step in enumerate(done, 1):
+        for name, result in step.results.items():
+            for trial in result.trials:
+                about = {"step": number, "optimizer": step.name, "dimension": name, **_trial(trial)}
+                yield json.dumps(about, ensure_ascii=True)
+
+
+def _trial(trial: Trial) -> dict[str, Any]:
+    return {
+        "number": trial.number,
+        "program": trial.program and trial.program.hash,
+        "parent": trial.parent,
+        "accepted": trial.accepted,
+        "reason": trial.reason,
+        "scores": dict(trial.scores),
+        "gain": trial.gain,
+        "calls": trial.calls,
+        "parts": None if trial.program is None else trial.program.parts,
+    }
+
+
+def search_summary(result: OptimizationResult) -> dict[str, Any]:
+    """What `metrics.json` keeps of one search."""
+    return {
+        "program": result.program.hash,
+        "improved": result.improved,
+        "reason": result.reason,
+        "stop_reason": result.stop_reason,
+        "optimizer": result.optimizer,
+        "versions": dict(result.versions),
+        "gain": result.gain and result.gain.to_json(),
+        "trials": len(result.trials),
+        "accepted": dict(Counter(trial.accepted for trial in result.trials)).get(True, 0),
+        "judge_calls": result.judge_calls,
+        "reflection_calls": result.reflection_calls,
+        "warnings": list(result.warnings),
+    }
