@@ -98,7 +98,7 @@ def proof(
             cwd=tmp_path_factory.mktemp("elsewhere"),
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
         assert ran.returncode == 0, ran.stderr
