@@ -43,6 +43,18 @@ class Scores:
     objectives: Mapping[str, Mapping[str, float]]
     calls: int
 
+    @classmethod
+    def of(cls, table: MatchTable, calls: int) -> Scores:
+        """Of a table with one dimension."""
+        dimension = table.dimensions[0]
+        return cls(table, trace_scores(table, dimension), _objectives(table, dimension), calls)
+
+    def with_readings(self, other: Scores) -> Scores:
+        """The same traces with the repeats of both."""
+        repeats = tuple(sorted({*self.table.repeats, *other.table.repeats}))
+        cells = {**self.table.cells, **other.table.cells}
+        return Scores.of(replace(self.table, repeats=repeats, cells=cells), self.calls + other.calls)
+
     @property
     def usable(self) -> float:
         """The share of judgments that can be used."""
@@ -117,12 +129,14 @@ class Scorer:
         calls = len(rows) * repeats
         self.calls += calls
         judgments = evaluate(JudgeSuite({program.dimension: program}), rows, self.context.lm, settings)
-        table = match_judgments(rows, judgments, self.context.matcher)
-        return Scores(table, trace_scores(table, self.dimension), _objectives(table, self.dimension), calls)
+        return Scores.of(match_judgments(rows, judgments, self.context.matcher), calls)
 
 
-def choose_rows(rows: Sequence[LabeledTrace], dimension: str, cap: int, seed: int) -> list[LabeledTrace]:
-    """At most `cap` traces that carry signal: those with labels of the dimension, and as many clean ones.
+def choose_rows(
+    rows: Sequence[LabeledTrace], dimension: str, cap: int, seed: int, clean_each: float = 1.0
+) -> list[LabeledTrace]:
+    """At most `cap` traces that carry signal: those with labels of the dimension, up to half of the cap or more where
+    clean ones are scarce, and for each of them `clean_each` clean ones.
 
     Which ones, where there are too many, is drawn with the seed; the order is that of `rows`.
     """
@@ -130,7 +144,7 @@ def choose_rows(rows: Sequence[LabeledTrace], dimension: str, cap: int, seed: in
     labelled = [row for row in rows if row.errors_of(dimension)]
     clean = [row for row in rows if row.is_clean_of((dimension,))]
     n_labelled = min(len(labelled), max(cap - len(clean), (cap + 1) // 2))
-    n_clean = min(len(clean), n_labelled, cap - n_labelled)
+    n_clean = int(min(len(clean), n_labelled * clean_each, cap - n_labelled))
     chosen = {row.trace_id for row in (*draw.sample(labelled, n_labelled), *draw.sample(clean, n_clean))}
     return [row for row in rows if row.trace_id in chosen]
 

@@ -64,22 +64,27 @@ class Finalist:
 @dataclass(frozen=True)
 class SelectionRule:
     """`finalists` candidates are judged anew with `repeats` fresh repeats. A gain counts if its one-sided lower bound
-    at `level`, shared among the finalists (Bonferroni), is above 0."""
+    at `level`, shared among the finalists (Bonferroni), is above 0.
+
+    Finalists whose gain is above 0 so far get `more_repeats`; the others are out. Nothing is proved before these are
+    counted too, so the level holds.
+    """
 
     finalists: int = 2
     repeats: int = 4
     level: float = 0.9
+    more_repeats: int = 0
 
     def __post_init__(self) -> None:
-        if self.finalists < 1 or self.repeats < 1 or not 0.5 < self.level < 1:
+        if self.finalists < 1 or self.repeats < 1 or self.more_repeats < 0 or not 0.5 < self.level < 1:
             raise PipelineError(
-                f"finalists {self.finalists}, repeats {self.repeats}, level {self.level}: accepted are at least 1, at "
-                "least 1, and above 0.5 but below 1"
+                f"finalists {self.finalists}, repeats {self.repeats}, more_repeats {self.more_repeats}, level "
+                f"{self.level}: accepted are at least 1, at least 1, at least 0, and above 0.5 but below 1"
             )
 
     def calls(self, rows: int) -> int:
         """The judge calls that a selection on so many traces can cost: the input program is judged too."""
-        return (self.finalists + 1) * self.repeats * rows
+        return (self.finalists + 1) * (self.repeats + self.more_repeats) * rows
 
     def select(
         self,
@@ -102,8 +107,13 @@ class SelectionRule:
         base = scorer.score(seed, rows, self.repeats).require_usable()
         level = 1 - (1 - self.level) / len(finalists)
         read = [(candidate, scorer.score(candidate, rows, self.repeats)) for candidate in finalists]
-        levels = (level, self.level)
-        judged = [compared(*pair, base, objective, levels, scorer.context.seed) for pair in read]
+        levels, draw = (level, self.level), scorer.context.seed
+        judged = [compared(*pair, base, objective, levels, draw) for pair in read]
+        ahead = [pair for pair, finalist in zip(read, judged, strict=True) if (finalist.gain.value or 0.0) > 0]
+        if self.more_repeats and ahead:
+            base = base.with_readings(scorer.score(seed, rows, self.more_repeats))
+            read = [(one, so_far.with_readings(scorer.score(one, rows, self.more_repeats))) for one, so_far in ahead]
+            judged = [compared(*pair, base, objective, levels, draw) for pair in read]
         proved = [finalist for finalist in judged if finalist.proved]
         best = max(proved or judged, key=lambda finalist: finalist.gain.value or 0.0)
         said = in_words(best.gain, level) + "".join(f"; {words}" for words in best.held if proved)

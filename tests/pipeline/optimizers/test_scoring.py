@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -95,3 +96,29 @@ def test_gains_pair_traces(world: World, fake_lm: type[FakeLM]) -> None:
     high = Scorer(world.context(fake_lm(finds=lambda _: 1.0, alarms=lambda _: 0.0)), "tool_calling")
     gains = high.score(world.program, rows, 1).gains_over(low.score(world.program, rows, 1))
     assert gains == {"val-0": 1.0, "val-1": 0.0, "val-2": 1.0, "val-3": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("cap", "clean_each", "labelled", "clean"),
+    [(24, 2.0, 4, 8), (9, 2.0, 4, 5), (24, math.inf, 4, 12), (6, math.inf, 3, 3), (24, 0.5, 4, 2)],
+)
+def test_clean_rows_for_each_labelled_one(world: World, cap: int, clean_each: float, labelled: int, clean: int) -> None:
+    bad = [row for row in world.development.trainset if row.errors][:4]
+    good = [row for row in world.development.trainset if not row.errors]
+    rows = choose_rows([*bad, *good], "tool_calling", cap, 0, clean_each)
+    assert (sum(bool(row.errors) for row in rows), sum(not row.errors for row in rows)) == (labelled, clean)
+
+
+def test_more_readings_of_the_same_traces(world: World, fake_lm: type[FakeLM]) -> None:
+    rows = list(world.development.valset)[:6]
+    scorer = Scorer(world.context(fake_lm()), "tool_calling")
+    first, second = scorer.score(world.program, rows, 2), scorer.score(world.program, rows, 1)
+    both = first.with_readings(second)
+    assert both.table.repeats == (0, 1, 2)
+    assert (both.calls, both.usable) == (18, 1.0)
+    for trace_id, score in both.by_trace.items():
+        (two, one) = (first.by_trace[trace_id], second.by_trace[trace_id])
+        assert two is not None
+        assert one is not None
+        assert score == pytest.approx((2 * two + one) / 3)
+    assert both == Scorer(world.context(fake_lm()), "tool_calling").score(world.program, rows, 3)

@@ -154,7 +154,24 @@ def test_what_holds_is_told_with_a_gain(world: World, fake_lm: type[FakeLM]) -> 
     assert all(f"; {name} " in selection.reason for name in ("coverage", "localization", "false_alarms", "locked_in"))
 
 
-@pytest.mark.parametrize("wrong", [{"finalists": 0}, {"repeats": 0}, {"level": 1.0}, {"level": 0.5}])
+def test_more_repeats_are_spent_on_what_is_ahead_so_far(world: World, fake_lm: type[FakeLM]) -> None:
+    rows = list(world.development.valset)
+    good = world.program.with_parts({"rubric": world.program.rubric + LESSON}, "test")
+    bad = world.program.with_parts({"rubric": world.program.rubric + "\nReport nothing."}, "test")
+    lm = fake_lm(finds=lambda tail: 0.95 if LESSON in tail else 0.0 if "Report nothing" in tail else 0.5)
+    rule = SelectionRule(finalists=2, repeats=2, more_repeats=3)
+    scorer = Scorer(world.context(lm), world.program.dimension)
+    assert rule.select(world.program, [bad], rows, scorer).program is world.program
+    assert scorer.calls == 2 * 2 * len(rows)
+    scorer = Scorer(world.context(lm), world.program.dimension)
+    selection = rule.select(world.program, [bad, good], rows, scorer)
+    assert selection.program == good
+    assert scorer.calls == (3 * 2 + 2 * 3) * len(rows) <= rule.calls(len(rows)) == 3 * 5 * len(rows)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"finalists": 0}, {"repeats": 0}, {"level": 1.0}, {"level": 0.5}, {"more_repeats": -1}]
+)
 def test_bad_settings_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(PipelineError, match="accepted"):
         SelectionRule(**wrong)  # type: ignore[arg-type]
