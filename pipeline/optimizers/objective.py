@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+
+import numpy as np
 
 from pipeline.config import PipelineError
 from pipeline.metrics.trace_consistency import trace_consistency
@@ -26,6 +29,32 @@ class Objective:
     name: str
     value: PerTrace
     guards: tuple[Guard, ...] = ()
+
+
+@dataclass(frozen=True)
+class Change:
+    """From one program to another on the same traces: the mean gain per trace, None where there is none, and what
+    speaks against the other one. For a search: the test that decides is `selection.compared`."""
+
+    gain: float | None
+    faults: tuple[str, ...]
+
+    @classmethod
+    def of(cls, objective: Objective, after: Scores, before: Scores) -> Change:
+        """A guard is broken here if it is worse than its margin by more than a standard error."""
+        gains = list(after.gains_over(before, objective.value).values())
+        if not gains:
+            return cls(None, (f"only {after.usable:.0%} of its judgments can be used",))
+        changes = [(guard, list(after.gains_over(before, guard.value).values())) for guard in objective.guards]
+        faults = (_fault(guard, change) for guard, change in changes)
+        return cls(float(np.mean(gains)), tuple(fault for fault in faults if fault is not None))
+
+
+def _fault(guard: Guard, changes: Sequence[float]) -> str | None:
+    if not changes:
+        return f"{guard.name} cannot be measured"
+    change, error = float(np.mean(changes)), float(np.std(changes)) / math.sqrt(len(changes))
+    return None if change + error >= -guard.margin else f"{guard.name} got worse by {-change:.3f}"
 
 
 SOFT_F1 = Objective("score", lambda scores: scores.by_trace)
