@@ -39,6 +39,10 @@ class StepReport:
     after: Mapping[str, Estimate] = field(default_factory=dict)
     gain: Mapping[str, Estimate] = field(default_factory=dict)
 
+    @property
+    def calls(self) -> int:
+        return self.judge_calls + self.reflection_calls
+
     def to_json(self) -> dict[str, Any]:
         plain = {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
         return plain | {name: _estimates(getattr(self, name)) for name in _MEASURED}

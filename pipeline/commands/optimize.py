@@ -28,9 +28,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, out: Output) -> int:
     from pipeline.config import load_config
-    from pipeline.report.table import columns
+    from pipeline.report.table import columns, steps_table
     from pipeline.run import optimize
-    from pipeline.tune import METRICS, TUNED
+    from pipeline.tune import METRICS, TUNED, load_steps
 
     run, suite, usage = optimize(load_config(args.experiment), out.say)
     metrics = run.folder.read_json(METRICS)
@@ -42,9 +42,11 @@ def run(args: argparse.Namespace, out: Output) -> int:
     rule = ", ".join(f"{key} {value}" for key, value in suite.rule.to_json().items())
     programs = run.folder.programs(TUNED)
     cost = f"{usage.calls:,} calls, {usage.tokens:,} tokens"
-    text = f"{columns(rows)}\n\ndecision rule: {rule}\nprograms: {programs}\nCost: {cost}\n\nNext, on the testset:\n"
+    about = f"decision rule: {rule}\nprograms: {programs}\nCost: {cost}"
+    following = f"Next, on the testset:\n  gpa-judges validate {run.folder.path}"
+    parts = (columns(rows), steps_table(load_steps(run.folder)), about, following)
     out.result(
-        f"{text}  gpa-judges validate {run.folder.path}",
+        "\n\n".join(part for part in parts if part),
         {
             "run_dir": str(run.folder.path),
             "programs": str(programs),

@@ -100,6 +100,11 @@ class Search:
         )
 
 
+def shown_traces(*programs: JudgeProgram) -> set[str]:
+    """The traces that the programs' examples come from: no fair place to read those programs on."""
+    return {str(example.get("trace_id")) for program in programs for example in program.shown_examples}
+
+
 def best_first(trials: Sequence[Trial]) -> list[JudgeProgram]:
     """Accepted candidates by their mean score, without the input program (the first trial); the earlier one first in a
     tie."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from labeled_traces.files import write_lines
+from pipeline.metrics.estimate import Estimate
 from pipeline.metrics.suite import HIGHER_IS_BETTER
 from pipeline.report import plots
 from pipeline.report.table import MARK, metrics_shown, money, notes, with_interval
-from pipeline.results import SIDES, Result
+from pipeline.results import SIDES, STEP_METRICS, Result
 
 _CSS = """
 body{font:15px/1.5 system-ui,sans-serif;color:#1c1f24;max-width:62rem;margin:2rem auto;padding:0 1rem}
@@ -42,6 +43,7 @@ def report_html(result: Result) -> str:
         "<p class=dim>Coverage with localization against false alarms as the decision rule is relaxed.</p>",
         plots.curves(result),
         _dimensions(result),
+        _steps(result),
         "<h2>Controls</h2>",
         "<p class=dim>Judges that read nothing, through the same code: a metric that one of them wins says little.</p>",
         _controls(result),
@@ -105,6 +107,27 @@ def _dimensions(result: Result) -> str:
             rows.append([_text(dimension.replace("_", " ")), label, str(labels), *cells])
     plot = plots.dimensions(before, after, "localization")
     return f"<h2>Dimensions</h2>{plot}" + _table(["dimension", "judge", "labels counted", *names], rows)
+
+
+def _steps(result: Result) -> str:
+    if len(result.steps) < 2:
+        return ""
+    rows = [["generic judges", "", "", *_metrics(result.steps[0].before, STEP_METRICS), "", "", ""]]
+    for step in result.steps:
+        names = [", ".join(kept).replace("_", " ") or "-" for kept in (step.changed, step.kept)]
+        more = (with_interval(step.gain.get("f1"), "+"), f"{step.calls:,}", f"{step.seconds:.1f}")
+        rows.append([step.optimizer, *names, *_metrics(step.after, STEP_METRICS), *more])
+    about = (
+        f"On {result.steps[0].traces} validation traces, read anew. The searches have seen these traces, so only the "
+        "testset says how large the gain is."
+    )
+    heading = ["step", "changed", "kept", *STEP_METRICS, "gain in f1", "calls", "seconds"]
+    table = _table(heading, [[_text(cell) for cell in row] for row in rows])
+    return f"<h2>What each step of the search added</h2><p class=dim>{_text(about)}</p>{table}"
+
+
+def _metrics(metrics: Mapping[str, Estimate], names: Sequence[str]) -> list[str]:
+    return [with_interval(metrics.get(name)) for name in names]
 
 
 def _controls(result: Result) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pipeline.metrics.estimate import Estimate
-from pipeline.results import HEADLINE, SIDES, Result
+from pipeline.results import HEADLINE, SIDES, Result, StepReport
 
 MEASURED = (*HEADLINE, "f1", "froc_area", "raw_agreement", "scored_share")
 """What is shown of one suite alone."""
 WIDTH = 100
+STEP_COLUMNS = ("step", "kept", "f1", "gain", "coverage", "alpha", "calls", "seconds")
 MARK = "* better than the tuned judges: this metric proves nothing by itself"
 
 
@@ -17,7 +18,7 @@ def result_table(result: Result) -> str:
     """The before/after table with intervals, the controls, the dimensions, the verdict and the cost."""
     simulated = " (a simulated model)" if result.simulated else ""
     about = f"Held-out testset: {result.traces} traces, {result.labels} labels, read by {result.model}{simulated}"
-    parts = [about, _headline(result), _controls(result), _dimensions(result), _verdict(result)]
+    parts = [about, _headline(result), _controls(result), _dimensions(result), _steps(result), _verdict(result)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -37,6 +38,28 @@ def columns(rows: Sequence[Sequence[str]]) -> str:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return "\n".join([lines[0], "-" * min(WIDTH, max(map(len, lines))), *lines[1:]])
+
+
+def steps_table(steps: Sequence[StepReport], *more: Sequence[str]) -> str:
+    """What each step of a search added, a row each; `more` rows follow. Empty for a single step, which has nothing to
+    be compared with."""
+    if len(steps) < 2:
+        return ""
+    rows = []
+    for step in steps:
+        kept = f"{len(step.kept)} of {len(step.changed)}"
+        cells = changes(step.before, step.after, step.gain)
+        rows.append([step.optimizer, kept, *cells, f"{step.calls:,}", f"{step.seconds:.0f}"])
+    said = f"on {steps[0].traces} validation traces, read anew by the selection; the searches have seen these traces"
+    return f"{columns([STEP_COLUMNS, *rows, *more])}\n{said}"
+
+
+def changes(
+    before: Mapping[str, Estimate], after: Mapping[str, Estimate], gain: Mapping[str, Estimate]
+) -> tuple[str, str, str, str]:
+    """f1, its paired gain, coverage and alpha, as cells of `steps_table`."""
+    f1, coverage, alpha = (f"{_short(before.get(n))} -> {_short(after.get(n))}" for n in ("f1", "coverage", "alpha"))
+    return f1, with_interval(gain.get("f1"), "+"), coverage, alpha
 
 
 def with_interval(estimate: Estimate | None, sign: str = "") -> str:
@@ -100,6 +123,16 @@ def _dimensions(result: Result) -> str:
         labels = metrics["coverage"].n if "coverage" in metrics else 0
         rows.append([dimension, str(labels), *cells])
     return columns(rows)
+
+
+def _steps(result: Result) -> str:
+    return steps_table(result.steps, testset_row(result))
+
+
+def testset_row(result: Result) -> list[str]:
+    """What the testset says of all steps together, below them."""
+    cells = changes(result.sides["seed"].metrics, result.sides["tuned"].metrics, result.differences)
+    return ["testset", "", *cells, "", ""]
 
 
 def notes(result: Result) -> list[str]:
