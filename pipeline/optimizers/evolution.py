@@ -26,7 +26,7 @@ from pipeline.optimizers.objective import Change, Objective, consistency_objecti
 from pipeline.optimizers.proposals import ProposalChecks
 from pipeline.optimizers.proposer import Proposer
 from pipeline.optimizers.scoring import Scores, TooFewUsable, choose_rows
-from pipeline.optimizers.search import Search
+from pipeline.optimizers.search import Search, shown_traces
 from pipeline.optimizers.selection import Selection, gain_p_value
 
 __all__ = ["EvolutionOptimizer", "EvolutionSettings"]
@@ -90,7 +90,7 @@ class _Search(Search):
         errors can be made only from traces that no candidate is read on.
         """
         settings, dimension, seed = self.settings, self.program.dimension, self.context.seed
-        shown = _shown(self.program)
+        shown = shown_traces(self.program)
         train = [row for row in self.development.trainset if row.trace_id not in shown]
         labelled = [row.trace_id for row in train if row.errors_of(dimension)]
         reserve = set(random.Random(f"{seed}/reserve/{dimension}").sample(labelled, int(len(labelled) * _RESERVE)))
@@ -195,7 +195,7 @@ class _Search(Search):
         if not again:
             return self.kept("no gain found: no candidate is more consistent than the input and finds what it finds")
         rule, programs = self.settings.selection, [member.program for member in best_first(again)]
-        shown = {trace_id for program in programs[: rule.finalists] for trace_id in _shown(program)}
+        shown = shown_traces(*programs[: rule.finalists])
         rows = [row for row in self.val if row.trace_id not in shown]
         return rule.select(self.program, programs, rows, self.scorer, self.objective)
 
@@ -245,7 +245,3 @@ class _Search(Search):
             f"max_calls {self.settings.max_calls} pays for {self.affordable} candidates on {self.settings.islands} "
             f"islands, so nothing can spread and be built upon: {enough} need at least {floor} judge calls",
         )
-
-
-def _shown(program: JudgeProgram) -> set[str]:
-    return {str(example.get("trace_id")) for example in program.shown_examples}

@@ -22,7 +22,7 @@ from pipeline.optimizers.examples import ExampleBuilder
 from pipeline.optimizers.proposals import ProposalChecks
 from pipeline.optimizers.proposer import Proposer
 from pipeline.optimizers.scoring import TooFewUsable
-from pipeline.optimizers.search import Search, best_first
+from pipeline.optimizers.search import Search, best_first, shown_traces
 from pipeline.optimizers.selection import Selection
 from pipeline.optimizers.settings import GepaSettings
 
@@ -173,11 +173,7 @@ class _Search(Search):
         rule = self.settings.selection
         rows: Sequence[LabeledTrace] = self.val
         if self.settings.select_on_train:
-            shown = {
-                example.get("trace_id")
-                for program in candidates[: rule.finalists]
-                for example in program.shown_examples
-            }
+            shown = shown_traces(*candidates[: rule.finalists])
             rows = [*self.val, *(row for row in self.train if row.trace_id not in shown)]
         return rule.select(self.program, candidates, rows, self.scorer)
 
