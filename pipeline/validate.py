@@ -29,8 +29,9 @@ class Verdict(StrEnum):
 class Gates:
     """What a challenger must show.
 
-    `primary` must be better than the champion's and than every control's. `margins`: guard -> by how much it may be
-    worse (non-inferiority); an empty mapping has no guards. `scored_share` is the least share of judge calls that gave
+    `primary` must be better than the champion's and than every control's, each by more than `least_gain`: with enough
+    traces a gain of nothing worth having is above 0 as well. `margins`: guard -> by how much it may be worse
+    (non-inferiority); an empty mapping has no guards. `scored_share` is the least share of judge calls that gave
     a usable judgment, on both sides.
     """
 
@@ -45,6 +46,7 @@ class Gates:
         }
     )
     scored_share: float = 0.95
+    least_gain: float = 0.01
 
     def __post_init__(self) -> None:
         for name in (self.primary, *self.margins):
@@ -53,6 +55,8 @@ class Gates:
         for name, margin in self.margins.items():
             if not margin >= 0:
                 raise PipelineError(f"the margin of {name} is {margin}: accepted is 0 or more")
+        if not 0 <= self.least_gain < 1:
+            raise PipelineError(f"least_gain is {self.least_gain}: accepted is 0 or more, and below 1")
         if not 0 <= self.scored_share <= 1:
             raise PipelineError(f"scored_share is {self.scored_share}: accepted is 0 to 1")
 
@@ -110,8 +114,8 @@ def validate(
 ) -> Validation:
     """The verdict on the rows that all tables hold, judged with repeats that nothing was chosen by.
 
-    PASS: the primary metric rose (lower bound of the paired difference above 0), it is above every control's in the
-    same sense, no guard is worse by its margin or more (by its interval), and enough judgments were usable.
+    PASS: the primary metric rose (lower bound of the paired difference above `least_gain`), it is above every control's
+    in the same sense, no guard is worse by its margin or more (by its interval), and enough judgments were usable.
     FAIL: the primary fell (upper bound below 0), or a guard's whole interval is worse than its margin.
     INCONCLUSIVE: anything else, also what cannot be known: an undefined metric, or no change at all (`identical`:
     both sides are the same programs). All conditions must hold together for a PASS, so no correction for their number
@@ -126,10 +130,10 @@ def validate(
         reason = "no change to validate: the challenger's programs are the champion's"
         return Validation(Verdict.INCONCLUSIVE, (reason,), differences)
     n = len(challenger.rows)
-    checks = [_better(f"{gates.primary} against the champion", gates.primary, differences[gates.primary], n)]
+    checks = [_better(f"{gates.primary} against the champion", gates, differences[gates.primary], n)]
     for name, table in controls.items():
         gain = paired_differences(challenger, table, settings)[gates.primary]
-        checks.append(_beats(f"{gates.primary} against the control {name!r}", gates.primary, gain, n))
+        checks.append(_beats(f"{gates.primary} against the control {name!r}", gates, gain, n))
     sides = _Sides(champion, challenger, settings)
     for name, margin in gates.margins.items():
         checks.append(_not_worse(name, margin, differences[name], n, sides))
@@ -160,21 +164,23 @@ class _Sides:
         )
 
 
-def _better(what: str, name: str, difference: Estimate, n: int) -> _Check:
-    low, high = _bounds(name, difference)
+def _better(what: str, gates: Gates, difference: Estimate, n: int) -> _Check:
+    low, high = _bounds(gates.primary, difference)
     if low is None or high is None or difference.value is None:
         return _Check(Verdict.INCONCLUSIVE, f"{what} cannot be compared: {difference.reason}")
     said = f"{what}: {_in_words(difference)}"
-    if low > 0:
+    if low > gates.least_gain:
         return _Check(Verdict.PASS, f"{said}, which is a gain")
     if high < 0:
         return _Check(Verdict.FAIL, f"{said}, which is a loss")
-    return _Check(Verdict.INCONCLUSIVE, f"{said}: neither a gain nor a loss is shown", _more(difference, 0.0, n))
+    boundary = gates.least_gain if HIGHER_IS_BETTER[gates.primary] else -gates.least_gain
+    reason = f"{said}: neither a gain above {gates.least_gain:g} nor a loss is shown"
+    return _Check(Verdict.INCONCLUSIVE, reason, _more(difference, boundary, n))
 
 
-def _beats(what: str, name: str, difference: Estimate, n: int) -> _Check:
+def _beats(what: str, gates: Gates, difference: Estimate, n: int) -> _Check:
     """As `_better`, but to lose against a control is no FAIL: the champion may lose against it as well."""
-    check = _better(what, name, difference, n)
+    check = _better(what, gates, difference, n)
     if check.state is not Verdict.FAIL:
         return check
     return _Check(

@@ -118,7 +118,7 @@ def test_the_example_names_every_key_with_its_default() -> None:
     chosen = {
         ("judges", "model"): "simulated/default",
         ("matcher", "kind"): "text",
-        ("validation", "gates"): {"primary": "f1"},
+        ("validation", "gates"): {"primary": "f1", "least_gain": 0.01},
     }
     for (section, key), value in chosen.items():
         assert shown[section].pop(key) == value

@@ -17,7 +17,7 @@ from pipeline.matching import SpanMatcher
 from pipeline.metrics.bootstrap import MetricSettings
 from pipeline.metrics.estimate import Estimate
 from pipeline.metrics.table import MatchTable, match_judgments
-from pipeline.validate import Gates, Validation, Verdict, validate
+from pipeline.validate import Gates, Validation, Verdict, _better, _more, _not_worse, validate
 
 D = "tool_calling"
 FAST = MetricSettings(resamples=300)
@@ -69,6 +69,19 @@ def verdict(
     )
 
 
+def test_a_gain_of_nothing_worth_having_does_not_pass() -> None:
+    tiny = Estimate(0.004, 0.001, 0.007, 4000)
+    check = _better("f1", Gates(), tiny, 4000)
+    assert check.state is Verdict.INCONCLUSIVE
+    assert "neither a gain above 0.01 nor a loss" in check.reason
+    assert _better("f1", Gates(least_gain=0), tiny, 4000).state is Verdict.PASS
+    # Where lower is better the least gain is a fall.
+    fall = Estimate(-0.05, -0.09, -0.02, 400)
+    assert _better("alarms", Gates(primary="false_alarms"), fall, 400).state is Verdict.PASS
+    with pytest.raises(PipelineError, match="least_gain is -1"):
+        Gates(least_gain=-1)
+
+
 def test_a_clear_gain_passes() -> None:
     result = verdict((0.5, 0.5), (0.95, 0.05))
     assert result.verdict is Verdict.PASS
@@ -109,10 +122,9 @@ def test_too_little_data_is_inconclusive_and_says_how_much_is_missing() -> None:
 
 def test_the_number_of_traces_that_would_decide() -> None:
     """One open condition: value .1, half-width .2, so (.2 / .1) ** 2 = 4 times the traces: 3 n more."""
-    from pipeline.validate import _better, _more, _not_worse
-
     assert _more(Estimate(0.1, -0.1, 0.3, 40), 0.0, 40) == 120
-    assert _better("f1", "f1", Estimate(0.1, -0.1, 0.3, 40), 40).more == 120
+    assert _better("f1", Gates(least_gain=0), Estimate(0.1, -0.1, 0.3, 40), 40).more == 120
+    assert _better("f1", Gates(), Estimate(0.11, -0.09, 0.31, 40), 40).more == 120
     # The guard's boundary is -.05: a gap of .1 and a half-width of .15 need 2.25 times the traces.
     guard = _not_worse("coverage", 0.05, Estimate(0.05, -0.1, 0.2, 40), 40, None)  # type: ignore[arg-type]
     assert (guard.state, guard.more) == (Verdict.INCONCLUSIVE, 50)
