@@ -150,16 +150,23 @@ def make_split(dataset: Dataset, seed: int, fractions: tuple[float, float, float
         candidates.append(_assign(strata, order, fractions))
     _, part_of = min(candidates, key=lambda candidate: candidate[0])
     ids = [sorted(i for g, group in enumerate(groups) if part_of[g] == p for i in group) for p in range(len(PARTS))]
+    return manifest_of(dataset, seed, fractions, ids)
+
+
+def manifest_of(
+    dataset: Dataset, seed: int, fractions: tuple[float, float, float], parts: Sequence[Sequence[str]]
+) -> SplitManifest:
+    """The manifest of a split into these parts (ids of train, val and test), however it was made."""
     return SplitManifest(
         seed=seed,
         fractions=(fractions[0], fractions[1], fractions[2]),
         dataset_hash=dataset.hash,
-        trainset=tuple(ids[0]),
-        valset=tuple(ids[1]),
-        testset=tuple(ids[2]),
+        trainset=tuple(parts[0]),
+        valset=tuple(parts[1]),
+        testset=tuple(parts[2]),
         content_hashes={row.trace_id: row.trace.content_hash for row in dataset},
         counts={
-            part: dict(sorted(sum((_strata(dataset[i]) for i in ids[p]), Counter[str]()).items()))
+            part: dict(sorted(sum((_strata(dataset[i]) for i in parts[p]), Counter[str]()).items()))
             for p, part in enumerate(PARTS)
         },
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -13,15 +13,20 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from labeled_traces.label import DIMENSIONS
 
 
+C = TypeVar("C", bound="Section")
+
+
 class PipelineError(ValueError):
     """A bad experiment, run folder or command line: raised before the first call. Says what would be accepted."""
 
 
-class _Section(BaseModel):
+class Section(BaseModel):
+    """A part of a configuration file."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class SimulatedData(_Section):
+class SimulatedData(Section):
     """`traces` runs of the simulated agent; `fault_scale` multiplies its fault rates.
 
     `rater`: labelled as by a person, who misses some errors, else with the exact truth. `shuffle_labels`: over the
@@ -35,7 +40,7 @@ class SimulatedData(_Section):
     shuffle_labels: bool = False
 
 
-class DataConfig(_Section):
+class DataConfig(Section):
     """`path`: a file that `gpa-judges import` wrote; or `simulated`."""
 
     path: Path | None = None
@@ -48,7 +53,7 @@ class DataConfig(_Section):
         return self
 
 
-class SplitConfig(_Section):
+class SplitConfig(Section):
     """`manifest`: a split that `gpa-judges split` wrote; else one is made from `fractions` (train, val, test)."""
 
     manifest: Path | None = None
@@ -56,7 +61,7 @@ class SplitConfig(_Section):
     seed: int | None = None
 
 
-class JudgesConfig(_Section):
+class JudgesConfig(Section):
     """Which judges, from where (`programs`: a folder; else the seeds as shipped), and which model reads.
 
     The knobs `temperature`, `max_tokens`, `trace_tokens`, `layout`, `model` and `endpoint` override those of every
@@ -94,12 +99,12 @@ class JudgesConfig(_Section):
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
 
-class MatcherConfig(_Section):
+class MatcherConfig(Section):
     kind: Literal["span", "text"] = "span"
     threshold: float | None = Field(default=None, ge=0, le=1)
 
 
-class SearchConfig(_Section):
+class SearchConfig(Section):
     """One step of the search: the optimizer of each dimension's program. `settings`: what the optimizer's own Settings
     class accepts.
 
@@ -112,7 +117,7 @@ class SearchConfig(_Section):
     settings: dict[str, Any] = Field(default_factory=dict)
 
 
-class SelectionConfig(_Section):
+class SelectionConfig(Section):
     """After several search steps: which step's program is kept, by `repeats` fresh readings of at most `traces`
     validation traces. A program replaces an earlier step's if its paired gain is above 0 at the one-sided `level`."""
 
@@ -121,21 +126,21 @@ class SelectionConfig(_Section):
     level: float = Field(default=0.9, gt=0.5, lt=1)
 
 
-class RuleConfig(_Section):
+class RuleConfig(Section):
     """The decision rule, searched by replay over `repeats` fresh readings of the development split."""
 
     enabled: bool = True
     repeats: int = Field(default=2, ge=1, le=100)
 
 
-class ValidationConfig(_Section):
+class ValidationConfig(Section):
     """The gates on the testset, read `repeats` times. `gates`: what `pipeline.validate.Gates` accepts."""
 
     repeats: int = Field(default=3, ge=1, le=100)
     gates: dict[str, Any] = Field(default_factory=dict)
 
 
-class BudgetConfig(_Section):
+class BudgetConfig(Section):
     """Caps on what the whole run may spend; None: no cap. Spending never passes a cap."""
 
     calls: int | None = Field(default=None, ge=1)
@@ -143,7 +148,7 @@ class BudgetConfig(_Section):
     dollars: float | None = Field(default=None, gt=0)
 
 
-class TrackingConfig(_Section):
+class TrackingConfig(Section):
     """Where MLflow keeps the run; `uri` None: a SQLite file `mlflow.db` in the output folder."""
 
     enabled: bool = True
@@ -151,7 +156,14 @@ class TrackingConfig(_Section):
     experiment: str = "gpa-judges"
 
 
-class ExperimentConfig(_Section):
+def one_or_many_steps(value: Any) -> Any:
+    """A search as a list of steps."""
+    if not value or not isinstance(value, Mapping | list | tuple):
+        raise ValueError("accepted is one step (optimizer, settings) or a list of steps")
+    return [value] if isinstance(value, Mapping) else value
+
+
+class ExperimentConfig(Section):
     """One experiment. Relative paths in a file are relative to that file.
 
     `search`: one step, or a list of steps, of which each starts from the programs that the one before returned.
@@ -173,12 +185,7 @@ class ExperimentConfig(_Section):
     prices: dict[str, tuple[float, float]] = Field(default_factory=dict)
     tracking: TrackingConfig = TrackingConfig()
 
-    @field_validator("search", mode="before")
-    @classmethod
-    def _one_step(cls, value: Any) -> Any:
-        if not value or not isinstance(value, Mapping | list | tuple):
-            raise ValueError("accepted is one step (optimizer, settings) or a list of steps")
-        return [value] if isinstance(value, Mapping) else value
+    _steps = field_validator("search", mode="before")(one_or_many_steps)
 
 
 def load_config(path: Path) -> ExperimentConfig:
@@ -187,11 +194,7 @@ def load_config(path: Path) -> ExperimentConfig:
     Raises:
         PipelineError: no such file, not YAML, an unknown key or a value that is not accepted; names file and key path.
     """
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise PipelineError(f"{path} cannot be read as an experiment: {error}") from error
-    return parse_config(values, str(path), path.parent)
+    return parse_config(read_yaml(path, "an experiment"), str(path), path.parent)
 
 
 def parse_config(values: Any, where: str, folder: Path) -> ExperimentConfig:
@@ -200,13 +203,32 @@ def parse_config(values: Any, where: str, folder: Path) -> ExperimentConfig:
     Raises:
         PipelineError: as `load_config`.
     """
-    if not isinstance(values, dict):
-        raise PipelineError(f"{where}: accepted is a mapping with the keys {', '.join(ExperimentConfig.model_fields)}")
+    return _absolute(validated(ExperimentConfig, values, where), folder)
+
+
+def read_yaml(path: Path, what: str) -> Any:
+    """
+    Raises:
+        PipelineError: no such file, or not YAML.
+    """
     try:
-        config = ExperimentConfig.model_validate(values)
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise PipelineError(f"{path} cannot be read as {what}: {error}") from error
+
+
+def validated(kind: type[C], values: Any, where: str) -> C:
+    """A configuration from plain values.
+
+    Raises:
+        PipelineError: an unknown key or a value that is not accepted; names the key's path.
+    """
+    if not isinstance(values, dict):
+        raise PipelineError(f"{where}: accepted is a mapping with the keys {', '.join(kind.model_fields)}")
+    try:
+        return kind.model_validate(values)
     except ValidationError as error:
-        raise PipelineError("\n".join(_explain(where, row, values) for row in error.errors())) from error
-    return _absolute(config, folder)
+        raise PipelineError("\n".join(_explain(kind, where, row, values) for row in error.errors())) from error
 
 
 def did_you_mean(name: str, accepted: Iterable[str]) -> str:
@@ -215,14 +237,14 @@ def did_you_mean(name: str, accepted: Iterable[str]) -> str:
     return f" (did you mean `{close[0]}`?)" if close else ""
 
 
-def _explain(where: str, row: Any, values: Mapping[str, Any]) -> str:
+def _explain(kind: type[Section], where: str, row: Any, values: Mapping[str, Any]) -> str:
     location = [*row["loc"]]
     if location[:2] == ["search", 0] and isinstance(values["search"], Mapping):
         del location[1]  # a single step, which is no list in the file
     path = ".".join(map(str, location))
     if row["type"] == "extra_forbidden":
         *parents, key = location
-        accepted = _fields(parents)
+        accepted = _fields(kind, parents)
         return f"{where}: unknown key `{path}`{did_you_mean(str(key), accepted)}: accepted are {', '.join(accepted)}"
     if row["type"] == "missing":
         return f"{where}: the key `{path}` is missing"
@@ -232,12 +254,12 @@ def _explain(where: str, row: Any, values: Mapping[str, Any]) -> str:
     return f"{where}: `{path}`: {message}{shown}"
 
 
-def _fields(path: Sequence[str | int]) -> list[str]:
+def _fields(kind: type[Section], path: Sequence[str | int]) -> list[str]:
     """The keys of the section at this path."""
-    model: Any = ExperimentConfig
+    model: Any = kind
     for key in path:
         field = model.model_fields[key].annotation if key in model.model_fields else None
-        sections = [kind for kind in (field, *get_args(field)) if isinstance(kind, type) and issubclass(kind, _Section)]
+        sections = [kind for kind in (field, *get_args(field)) if isinstance(kind, type) and issubclass(kind, Section)]
         model = sections[0] if sections else model
     return list(model.model_fields)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from labeled_traces.dataset import Dataset, LabeledTrace
-from labeled_traces.readers import agentrx, openinference, rows
+from labeled_traces.readers import agentrx, mlflow, openinference, rows
 from labeled_traces.readers.records import expand, first_record
 from labeled_traces.readers.report import ReadOptions, ReadReport
 from labeled_traces.taxonomy import Taxonomy, load_taxonomy
@@ -30,6 +30,7 @@ class Reader:
 READERS: dict[str, Reader] = {
     "dataset": Reader(rows.role, rows.read, "trail"),
     "agentrx": Reader(agentrx.role, agentrx.read, "agentrx"),
+    "mlflow": Reader(mlflow.role, mlflow.read, "trail"),
     "openinference": Reader(openinference.role, openinference.read, "trail"),
 }
 

@@ -89,7 +89,7 @@ def inputs_and_outputs(attributes: JSON, kind: SpanKind, where: str, report: Rea
 
 def _messages(value: JSON) -> list[JSON]:
     items = [get(item, "message") or item for item in _items(value)]
-    return [_message(item) for item in items if isinstance(item, dict)]
+    return [read_message(item) for item in items if isinstance(item, dict)]
 
 
 def _schema(value: JSON) -> JSON:
@@ -97,7 +97,8 @@ def _schema(value: JSON) -> JSON:
     return value if read is None else read
 
 
-def _message(raw: Mapping[str, JSON]) -> dict[str, JSON]:
+def read_message(raw: Mapping[str, JSON]) -> dict[str, JSON]:
+    """One message, as OpenInference, OpenAI or `Span` spell it, in the form that `Span` describes."""
     parts = [get(part, "message_content") or part for part in _items(raw.get("contents"))]
     message: dict[str, JSON] = {"role": str(raw.get("role") or "unknown"), "content": raw.get("content")}
     if message["content"] is None and parts:
@@ -107,8 +108,8 @@ def _message(raw: Mapping[str, JSON]) -> dict[str, JSON]:
         message["tool_calls"] = [
             {
                 "id": get(call, "id"),
-                "name": str(get(call, "function", "name") or ""),
-                "arguments": decoded(get(call, "function", "arguments")),
+                "name": str(get(call, "function", "name") or get(call, "name") or ""),
+                "arguments": decoded(get(call, "function", "arguments") or get(call, "arguments")),
             }
             for call in calls
         ]

@@ -123,7 +123,7 @@ def _span(item: Mapping[str, JSON], above: str | None, where: str, options: Read
         inputs=inputs,
         outputs=outputs,
         status=code,
-        error=_error(record, code),
+        error=error_text(record, code),
         attributes=kept_attributes(attributes),
     )
     mended = {key: mend_value(getattr(span, key), f"{place}, {key}", options) for key in _TEXT_FIELDS}
@@ -144,7 +144,7 @@ def _times(record: Mapping[str, JSON], place: str, options: ReadOptions) -> tupl
     return start, end
 
 
-def _error(record: Mapping[str, JSON], code: str) -> str | None:
+def error_text(record: Mapping[str, JSON], code: str) -> str | None:
     """The last exception event (short), else the status text (which can be a whole stack trace)."""
     events = record.get("events")
     for event in reversed(events if isinstance(events, list) else []):

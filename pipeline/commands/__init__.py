@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Protocol
 
-from pipeline.commands import demo, evaluate, export, import_traces, optimize, split, validate
+from pipeline.commands import demo, evaluate, export, import_traces, optimize, score, split, validate
 from pipeline.commands.output import Output
 
 
@@ -28,4 +28,5 @@ COMMANDS: dict[str, Command] = {
     "optimize": optimize,
     "validate": validate,
     "export": export,
+    "score": score,
 }

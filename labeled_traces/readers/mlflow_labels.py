@@ -1,0 +1,116 @@
+"""What people said about a trace in MLflow: valid feedback whose source is HUMAN, by the names that it bears.
+
+- `gpa_<dimension>`, with a value 0-3: a score. Its rationale says why.
+- `gpa_error`, at a span: an error. The value is its category, the rationale its description; of its metadata
+  `dimensions` (names, with commas; else what the taxonomy says of the category), `impact` (else medium) and `evidence`
+  are read. The value `none` says that the person looked and found no error.
+
+A score below 3 in a dimension without an error is an error too, one that nobody has placed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from labeled_traces.dataset import LabeledTrace
+from labeled_traces.label import DIMENSIONS, SCORES, ErrorLabel, Impact, ScoreLabel
+from labeled_traces.readers.attributes import get
+from labeled_traces.readers.repair import canonical_id, mend_value
+from labeled_traces.readers.report import ReadOptions
+from labeled_traces.trace import JSON, Trace
+
+PREFIX = "gpa_"
+"""Begins the names of all that judges and people say in MLflow."""
+ERROR = "error"
+NO_ERROR = "none"
+NOT_PLACED = "not placed"
+"""The category of an error that is known by its score alone."""
+
+
+def label(
+    trace: Trace, assessments: Sequence[JSON], where: str, options: ReadOptions, prefix: str = PREFIX
+) -> LabeledTrace:
+    """The trace with people's labels. What judges said is not read, nor what was overridden."""
+    said = [row for row in assessments if _is_valid_human(row)]
+    said.sort(key=lambda row: str(row.get("last_update_time") or row.get("create_time") or ""))
+    errors: list[ErrorLabel] = []
+    scores: dict[tuple[str, str], tuple[ScoreLabel, str]] = {}
+    looked = False
+    for row in said:
+        name, value = str(row.get("assessment_name") or ""), get(row, "feedback", "value")
+        rater = str(get(row, "source", "source_id") or "")
+        place = f"{where}, assessment {row.get('assessment_id')}"
+        dimension = name.removeprefix(prefix)
+        if name == f"{prefix}{ERROR}":
+            looked = True
+            if str(value).strip().lower() != NO_ERROR:
+                errors.append(_error(row, str(value), rater, trace, place, options))
+        elif name.startswith(prefix) and dimension in DIMENSIONS:
+            score = _score(value)
+            if score is None:
+                options.report.add("score that is none of 0-3", f"{place}: {value!r}")
+                continue
+            looked = True
+            reason = str(mend_value(str(row.get("rationale") or ""), place, options))
+            scores[dimension, rater] = ScoreLabel(dimension, score, rater), reason
+    errors += _not_placed(errors, scores.values())
+    given = tuple(score for score, _ in scores.values())
+    return LabeledTrace(trace, tuple(errors), given, clean="checked" if looked else "unknown")
+
+
+def is_labelled(row: LabeledTrace) -> bool:
+    """Whether people have said anything about the trace."""
+    return row.clean != "unknown"
+
+
+def _is_valid_human(row: JSON) -> bool:
+    return get(row, "source", "source_type") == "HUMAN" and row.get("valid") is not False and "feedback" in row
+
+
+def _score(value: JSON) -> int | None:
+    """MLflow gives a whole number back as a float, and a category as text."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return int(number) if number in SCORES and not isinstance(value, bool) else None
+
+
+def _error(
+    row: Mapping[str, JSON], category: str, rater: str, trace: Trace, place: str, options: ReadOptions
+) -> ErrorLabel:
+    report, taxonomy = options.report, options.taxonomy
+    given = row.get("metadata")
+    about = given if isinstance(given, dict) else {}
+    named = [name.strip() for name in str(about.get("dimensions") or "").split(",") if name.strip()]
+    known = tuple(name for name in named if name in DIMENSIONS)
+    if len(known) < len(named):
+        report.add("dimension that is unknown", f"{place}: {', '.join(named)}")
+    if not named and taxonomy.find(category) is None:
+        report.add("category that the taxonomy does not have", f"{place}: {category!r}")
+    span_id = canonical_id(str(row.get("span_id") or ""), "hex") or None
+    if span_id is not None and span_id not in trace.by_id:
+        report.add("location that is no span of the trace", f"{place}: {span_id!r}")
+        span_id = None
+    impact = str(about.get("impact") or "")
+    if impact.strip().upper() not in Impact.__members__:
+        report.add("impact missing or unknown, medium taken", f"{place}: {impact!r}")
+        impact = "medium"
+    texts = {"description": row.get("rationale"), "evidence": about.get("evidence")}
+    return ErrorLabel(
+        span_id=span_id,
+        dimensions=known if named else taxonomy.dimensions_of(category),
+        category=category if named else taxonomy.find(category) or category,
+        impact=Impact.parse(impact),
+        rater=rater,
+        **{key: str(mend_value(str(text or ""), f"{place}, {key}", options)) for key, text in texts.items()},
+    )
+
+
+def _not_placed(errors: Sequence[ErrorLabel], scores: Iterable[tuple[ScoreLabel, str]]) -> list[ErrorLabel]:
+    placed = {name for error in errors for name in error.dimensions}
+    return [
+        ErrorLabel(None, (score.dimension,), NOT_PLACED, Impact(max(SCORES) - score.score), reason, rater=score.rater)
+        for score, reason in scores
+        if score.score < max(SCORES) and score.dimension not in placed
+    ]

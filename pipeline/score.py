@@ -1,0 +1,237 @@
+"""The champions over the traces of an MLflow experiment. What is scored already is not scored again."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from judges.budget import Budget, Price, Usage
+from judges.connect import Models, is_simulated, open_lm
+from judges.judgment import Judgment
+from judges.lm import LM
+from judges.program import JudgeSuite
+from labeled_traces.dataset import LabeledTrace
+from labeled_traces.readers.mlflow import read_trace
+from labeled_traces.readers.report import ReadOptions, ReadReport
+from labeled_traces.taxonomy import load_taxonomy
+from labeled_traces.trace import JSON, TraceError
+from pipeline.assessments import has_score, left_overs, to_assessments
+from pipeline.config import PipelineError
+from pipeline.cost import Cost, suite_cost
+from pipeline.evaluate import EvaluateSettings, EvaluationStopped, check_replies, evaluate
+from pipeline.export.exported import Exported, suite_of
+from pipeline.export.registry import PREFIX, Registry
+from pipeline.mlflow_traces import MlflowTraces, assessments_of, without_assessments
+from pipeline.prepare import Say
+from pipeline.prove import known_cost
+
+_BATCH = 50
+"""Traces that are judged before their assessments are logged."""
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """`experiment` holds the traces, `judges` the champions (None: the same one). `filter_string` is MLflow's.
+
+    `newest`: only so many of the newest traces. `budget` is that of one day (UTC), however often it is scored. `out`:
+    where the call ledger is kept.
+    """
+
+    uri: str
+    experiment: str
+    judges: str | None = None
+    prefix: str = PREFIX
+    filter_string: str | None = None
+    newest: int | None = None
+    budget: Budget = field(default_factory=Budget)
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    timeout: float = 60.0
+    settings: EvaluateSettings = field(default_factory=EvaluateSettings)
+    out: Path = Path("runs/score")
+
+
+@dataclass(frozen=True)
+class Scored:
+    """`traces` that were looked at, of which `new` ones had a score missing. `outcomes` of the judgments of now.
+
+    `usage` and `cost` (in dollars, None where a price is unknown) are the day's.
+    `unreadable`: why traces could not be read.
+    """
+
+    champions: Mapping[str, Exported]
+    traces: int
+    new: int
+    scores: int
+    findings: int
+    outcomes: Mapping[str, int]
+    usage: Usage
+    cost: float | None
+    unreadable: tuple[str, ...]
+
+    @property
+    def simulated(self) -> bool:
+        return any(is_simulated(judge.program.knobs.model) for judge in self.champions.values())
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "champions": {name: judge.uri for name, judge in self.champions.items()},
+            "traces": self.traces,
+            "new": self.new,
+            "scores": self.scores,
+            "findings": self.findings,
+            "outcomes": dict(self.outcomes),
+            "simulated": self.simulated,
+            "calls": self.usage.calls,
+            "tokens": self.usage.tokens,
+            "cost": self.cost,
+            "unreadable": list(self.unreadable),
+        }
+
+
+def score(work: Scoring, say: Say) -> Scored:
+    """Judges what is new, and logs it.
+
+    Raises:
+        PipelineError: no MLflow, experiment or champion there.
+        BudgetExhausted: the budget ended; what was judged is logged, and the same call goes on.
+        LMError: no call succeeded.
+    """
+    champions = Registry(work.uri, work.judges or work.experiment, work.prefix).champions()
+    if not champions:
+        raise PipelineError(
+            f"experiment {work.judges or work.experiment!r} has no champion with the prefix {work.prefix!r}: accepted "
+            "is one to which `gpa-judges export RUN --to mlflow` exported judges that passed their validation"
+        )
+    suite = suite_of(champions)
+    store = MlflowTraces(work.uri, work.experiment)
+    found = _Found.of(store.records(work.filter_string, work.newest), champions)
+    say(f"{found.traces} traces, {len(found.new)} with a score missing")
+    today = f"score {datetime.now(UTC):%Y-%m-%d}"
+    with open_lm(work.out / "ledger.sqlite", today, work.budget, work.prices, work.timeout) as lm:
+        say(found.cost(suite, Models(work.prices, work.timeout)).in_words(work.budget))
+        writer = _Writer(store, champions, suite, work.prefix)
+        try:
+            for batch in found.batches():
+                writer.judge_and_log(batch, lm, work.settings)
+                say(f"{writer.logged} of {len(found.new)} traces judged")
+        finally:
+            usage = lm.spent()
+    return Scored(
+        champions=champions,
+        traces=found.traces,
+        new=len(found.new),
+        scores=writer.scores,
+        findings=writer.findings,
+        outcomes=dict(Counter(str(judgment.outcome) for judgment in writer.judgments)),
+        usage=usage,
+        cost=known_cost(usage, writer.judgments),
+        unreadable=tuple(found.unreadable),
+    )
+
+
+@dataclass(frozen=True)
+class _New:
+    """A trace without labels, the dimensions that it lacks a score of, and findings that a stopped attempt left."""
+
+    row: LabeledTrace
+    missing: tuple[str, ...]
+    left_overs: tuple[str, ...]
+
+
+@dataclass
+class _Found:
+    traces: int = 0
+    new: list[_New] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, records: Iterator[dict[str, JSON]], champions: Mapping[str, Exported]) -> _Found:
+        found = cls()
+        options = ReadOptions(load_taxonomy("trail"), ReadReport())
+        for record in records:
+            found.traces += 1
+            said = assessments_of(record)
+            missing = tuple(name for name, judge in champions.items() if not has_score(said, judge))
+            if not missing:
+                continue
+            try:
+                # What people and judges said is gone before anything else is done with the trace.
+                trace = read_trace(without_assessments(record), str(record["info"].get("trace_id")), options)
+            except TraceError as error:
+                found.unreadable.append(str(error))
+                continue
+            stale = tuple(i for name in missing for i in left_overs(said, champions[name]))
+            found.new.append(_New(LabeledTrace(trace, clean="unknown"), missing, stale))
+        return found
+
+    def batches(self) -> Iterator[list[_New]]:
+        """Traces that lack the same scores, at most `_BATCH` at a time."""
+        groups: dict[tuple[str, ...], list[_New]] = defaultdict(list)
+        for new in self.new:
+            groups[new.missing].append(new)
+        for group in groups.values():
+            for start in range(0, len(group), _BATCH):
+                yield group[start : start + _BATCH]
+
+    def cost(self, suite: JudgeSuite, models: Models) -> Cost:
+        total = Cost(0, 0, 0, 0.0, True)
+        for batch in self.batches():
+            total += suite_cost(_part(suite, batch[0].missing), [new.row for new in batch], 1, models)
+        return total
+
+
+@dataclass
+class _Writer:
+    """Judges batches and logs what was said."""
+
+    store: MlflowTraces
+    champions: Mapping[str, Exported]
+    suite: JudgeSuite
+    prefix: str
+    logged: int = 0
+    scores: int = 0
+    findings: int = 0
+    judgments: list[Judgment] = field(default_factory=list)
+
+    def judge_and_log(self, batch: Sequence[_New], lm: LM, settings: EvaluateSettings) -> None:
+        """What was judged before the budget ended is logged too, trace by trace."""
+        suite = _part(self.suite, batch[0].missing)
+        rows = [new.row for new in batch]
+        try:
+            judgments = evaluate(suite, rows, lm, settings)
+        except EvaluationStopped as stop:
+            self._log(batch, stop.judgments)
+            raise
+        check_replies(judgments)
+        self._log(batch, judgments)
+
+    def _log(self, batch: Sequence[_New], judgments: Sequence[Judgment]) -> None:
+        said: dict[str, list[Judgment]] = defaultdict(list)
+        for judgment in self.suite.rule.apply(judgments):
+            said[judgment.trace_id].append(judgment)
+        self.judgments += judgments
+        for new in batch:
+            for stale in new.left_overs:
+                self.store.delete(new.row.trace_id, stale)
+            for judgment in said[new.row.trace_id]:
+                if judgment.dimension in new.missing:
+                    self._log_one(judgment)
+            self.logged += 1
+
+    def _log_one(self, judgment: Judgment) -> None:
+        made = list(to_assessments(judgment, self.champions[judgment.dimension], self.prefix))
+        for assessment in made:
+            self.store.log(judgment.trace_id, assessment)
+        self.scores += bool(made)
+        self.findings += max(0, len(made) - 1)
+
+
+def _part(suite: JudgeSuite, missing: Sequence[str]) -> JudgeSuite:
+    """The judges that are needed for these scores: all, where the rule weighs judges against each other."""
+    if suite.rule.min_judges > 1 or suite.rule.max_per_trace is not None:
+        return suite
+    return replace(suite, programs={name: suite.programs[name] for name in missing})
