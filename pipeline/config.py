@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from labeled_traces.label import DIMENSIONS
 
-
 C = TypeVar("C", bound="Section")
 
 

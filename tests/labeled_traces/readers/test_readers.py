@@ -53,7 +53,7 @@ def test_formats_are_told_apart(tmp_path: Path, value: JSON, name: str) -> None:
 )
 def test_what_is_no_known_format_names_the_known_ones(tmp_path: Path, value: JSON) -> None:
     path = write(tmp_path / "a.json", value)
-    with pytest.raises(TraceError, match=r"a\.json: no known format \(dataset, agentrx, openinference\)"):
+    with pytest.raises(TraceError, match=r"a\.json: no known format \(dataset, agentrx, mlflow, openinference\)"):
         sniff(path)
 
 
