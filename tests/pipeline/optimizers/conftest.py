@@ -132,10 +132,15 @@ class World:
     program: JudgeProgram
 
     def context(
-        self, lm: LM, seed: int = 0, concurrency: int = 4, locked: frozenset[str] = frozenset()
+        self,
+        lm: LM,
+        seed: int = 0,
+        concurrency: int = 4,
+        locked: frozenset[str] = frozenset(),
+        bank: tuple[JudgeProgram, ...] = (),
     ) -> SearchContext:
         settings = EvaluateSettings(concurrency=concurrency, seed=seed)
-        return SearchContext(lm=lm, matcher=SpanMatcher(), evaluate=settings, seed=seed, locked=locked)
+        return SearchContext(lm=lm, matcher=SpanMatcher(), evaluate=settings, seed=seed, locked=locked, bank=bank)
 
 
 def make_world(traces: int = 24) -> World:
