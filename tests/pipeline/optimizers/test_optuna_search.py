@@ -193,7 +193,7 @@ def storage(tmp_path: Path) -> str:
 @pytest.mark.parametrize("killed_at", [5, 30, 90, 150])
 def test_a_killed_study_is_continued(world: World, fake_lm: type[FakeLM], storage: str, killed_at: int) -> None:
     """Without a ledger: what was read and stored is not read again, but for the input."""
-    settings = {"trials": 8, "storage": storage}
+    settings: dict[str, Any] = {"trials": 8, "storage": storage}
     whole = fake_lm()
     unbroken = search(world, whole, *two_halves(world), trials=8)
     first = fake_lm(fails=lambda number: Killed() if number >= killed_at else None)
