@@ -19,10 +19,11 @@ class EvolutionSettings:
     moves to the next. `crossover`: the share of candidates that take parts from two parents; the others change each
     part of one parent with probability `part_rate`, and at least one.
 
-    Every candidate is read `repeats` times on at most `train_traces` traces, the best `reread` of them once more. Then
-    one is proved on at most `val_traces` others. `min_labels`: fewer labelled traces in either, and nothing is
-    searched. `alpha`: level of the paired test of a candidate against its parent. `max_failures`: failed proposals in
-    a row that end the search. `margins`: what more consistency may cost.
+    Every candidate is read `repeats` times on at most `train_traces` traces, `clean_each` clean ones for each that has
+    labels; the best `reread` of them are read once more. Then one is proved on at most `val_traces` others.
+    `min_labels`: fewer labelled traces in either, and nothing is searched. `alpha`: level of the paired test of a
+    candidate against its parent. `max_failures`: failed proposals in a row that end the search. `margins`: what more
+    consistency may cost.
     """
 
     max_calls: int = 4_000
@@ -43,7 +44,8 @@ class EvolutionSettings:
     selection: SelectionRule = field(default_factory=lambda: SelectionRule(finalists=1, repeats=3, more_repeats=3))
 
     def __post_init__(self) -> None:
-        for name in ("max_calls", "max_candidates", "islands", "migrate_every", "reread", "min_labels", "max_failures"):
+        whole = ("max_calls", "max_candidates", "islands", "migrate_every", "reread", "min_labels", "max_failures")
+        for name in (*whole, "clean_each"):
             if getattr(self, name) < 1:
                 raise PipelineError(f"evolution setting {name} is {getattr(self, name)}: accepted is 1 or more")
         for name in ("repeats", "train_traces", "val_traces"):

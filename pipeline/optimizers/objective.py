@@ -15,11 +15,13 @@ from pipeline.optimizers.scoring import PerTrace, Scores
 
 @dataclass(frozen=True)
 class Guard:
-    """The mean of `value` may fall by less than `margin` (non-inferiority)."""
+    """The mean of `value` may fall by less than `margin` (non-inferiority). `sign` is -1 where the value is minus that
+    which the name says."""
 
     name: str
     value: PerTrace
     margin: float
+    sign: int = 1
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,8 @@ def consistency_objective(margins: Margins) -> Objective:
         (
             Guard("coverage", _share("coverage"), margins.coverage),
             Guard("localization", _share("localization"), margins.localization),
-            Guard("false_alarms", _no_alarms, margins.false_alarms),
-            Guard("locked_in", _not_locked_in, margins.locked_in),
+            Guard("false_alarms", _no_alarms, margins.false_alarms, -1),
+            Guard("locked_in", _not_locked_in, margins.locked_in, -1),
         ),
     )
 

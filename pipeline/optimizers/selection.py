@@ -135,7 +135,8 @@ def compared(
         change = gain_estimate(after.gains_over(base, guard.value), rows, guard_level, seed)
         # What cannot be measured may have got worse.
         holds = change.low is not None and change.low > -guard.margin
-        (held if holds else broken).append(f"{guard.name} {in_words(change, guard_level)}, margin {guard.margin:g}")
+        said = in_words(change, guard_level, guard.sign)
+        (held if holds else broken).append(f"{guard.name} {said}, margin {guard.margin:g}")
     gain = gain_estimate(after.gains_over(base, objective.value), rows, level, seed)
     return Finalist(program, gain, tuple(held), tuple(broken))
 
@@ -150,8 +151,9 @@ def gain_estimate(gains: Mapping[str, float], rows: Sequence[LabeledTrace], leve
     return estimates({"gain": statistic}, [row.group or row.trace_id for row in known], settings)["gain"]
 
 
-def in_words(gain: Estimate, level: float) -> str:
+def in_words(gain: Estimate, level: float, sign: int = 1) -> str:
+    """`sign` -1: said of what is better when it is lower, whose gain is a fall."""
     if gain.value is None:
         return f"unknown ({gain.reason})"
-    low = "unknown" if gain.low is None else f"{gain.low:+.3f}"
-    return f"{gain.value:+.3f} per trace on {gain.n} traces (one-sided {level:.0%} lower bound {low})"
+    side, bound = "lower" if sign > 0 else "upper", "unknown" if gain.low is None else f"{sign * gain.low:+.3f}"
+    return f"{sign * gain.value:+.3f} per trace on {gain.n} traces (one-sided {level:.0%} {side} bound {bound})"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -152,6 +153,8 @@ def test_what_holds_is_told_with_a_gain(world: World, fake_lm: type[FakeLM]) -> 
     selection = SelectionRule().select(world.program, [good], rows, scorer, consistency_objective(Margins()))
     assert selection.program == good
     assert all(f"; {name} " in selection.reason for name in ("coverage", "localization", "false_alarms", "locked_in"))
+    assert re.search(r"; coverage \+0\.\d+ .* lower bound \+0\.\d+\), margin 0.05; localization", selection.reason)
+    assert re.search(r"; locked_in -0\.\d+ .* upper bound -0\.\d+\), margin 0.05$", selection.reason)
 
 
 def test_more_repeats_are_spent_on_what_is_ahead_so_far(world: World, fake_lm: type[FakeLM]) -> None:
