@@ -15,7 +15,7 @@ from pathlib import Path
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.readers.attributes import decoded, get, nest, read_message
 from labeled_traces.readers.fields import seconds, span_kind, status
-from labeled_traces.readers.mlflow_labels import label
+from labeled_traces.readers.mlflow_labels import PREFIX, label
 from labeled_traces.readers.openinference import error_text
 from labeled_traces.readers.records import read_records
 from labeled_traces.readers.repair import build_trace, canonical_id, mend_value
@@ -44,11 +44,11 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
             yield where, read_row(record, where, options)
 
 
-def read_row(record: JSON, where: str, options: ReadOptions) -> LabeledTrace:
-    """The trace with what people said about it. Raises as `read_trace`."""
+def read_row(record: JSON, where: str, options: ReadOptions, prefix: str = PREFIX) -> LabeledTrace:
+    """The trace with what people said about it under names that begin with `prefix`. Raises as `read_trace`."""
     trace = read_trace(record, where, options)
     assessments = record["info"].get("assessments") or []
-    return replace(label(trace, assessments, where, options), group=_group(trace))
+    return replace(label(trace, assessments, where, options, prefix), group=_group(trace))
 
 
 def read_trace(record: JSON, where: str, options: ReadOptions) -> Trace:

@@ -5,7 +5,19 @@ from __future__ import annotations
 import argparse
 from typing import Protocol
 
-from pipeline.commands import demo, evaluate, export, import_traces, optimize, score, split, validate
+from pipeline.commands import (
+    demo,
+    evaluate,
+    export,
+    import_traces,
+    optimize,
+    recalibrate,
+    rollback,
+    schedule,
+    score,
+    split,
+    validate,
+)
 from pipeline.commands.output import Output
 
 
@@ -29,4 +41,7 @@ COMMANDS: dict[str, Command] = {
     "validate": validate,
     "export": export,
     "score": score,
+    "recalibrate": recalibrate,
+    "rollback": rollback,
+    "schedule": schedule,
 }

@@ -124,6 +124,10 @@ class Registry:
         earlier = [self._numbered(judge.prompt, pasts[judge.dimension][-2]) for judge in leaving]
         return {judge.dimension: self._go_live(judge, pasts[judge.dimension][:-1]) for judge in earlier}
 
+    def replacements(self) -> dict[str, Exported]:
+        """The champions that replaced another: those that can be rolled back. Raises as `champions`."""
+        return {name: judge for name, judge in self.champions().items() if len(self._past(judge.prompt)) > 1}
+
     def _prompt(self, dimension: str) -> str:
         return f"{self.prefix}{dimension}"
 

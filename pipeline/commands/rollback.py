@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from pipeline.commands.output import Output
+
+HELP = "The champions that the last promotion replaced come back; the way back is recorded in MLflow."
+EXAMPLES = """\
+examples:
+  gpa-judges rollback recalibration.yaml
+
+Called again, it goes one promotion further back. A rollback that was stopped is ended by the next call.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("config", type=Path, metavar="CONFIG.yaml", help="the file of `gpa-judges recalibrate`")
+
+
+def run(args: argparse.Namespace, out: Output) -> int:
+    from pipeline.recalibration.config import load_recalibration
+    from pipeline.recalibration.passes import rollback
+    from pipeline.recalibration.report import pass_table
+
+    done = rollback(load_recalibration(args.config), out.say)
+    out.result(pass_table(done, args.config), done.to_json())
+    return 0

@@ -1,0 +1,125 @@
+"""Decisions as runs of MLflow. What was decided, and what a stopped process had begun, is read from them alone."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from labeled_traces.trace import text_hash
+from pipeline.tracking import find_experiment, refusals
+
+RECALIBRATION, ROLLBACK = "recalibration", "rollback"
+_RECORD, _PREFIX, _TRACES, _DIGEST = "gpa.record", "gpa.prefix", "gpa.traces", "gpa.digest"
+_BEFORE, _AFTER, _DECISION, _REFERENCE = "gpa.champions_before", "gpa.champions_after", "gpa.decision", "gpa.reference"
+_IDS_PER_TAG = 150
+"""A tag holds 8,000 characters, the id of a trace has 35."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One decision. `traces` are those whose labels it used; `digest` says which labels these were. `before` and
+    `after`: dimension -> version of its champion; `after` is empty while the record is `open`: begun, not ended."""
+
+    run_id: str
+    kind: str
+    traces: tuple[str, ...]
+    digest: str
+    before: Mapping[str, int]
+    after: Mapping[str, int]
+    decision: str
+    reference: str
+
+    @property
+    def open(self) -> bool:
+        return not self.decision
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What a record is ended with. `reference`: what the champions of now are compared with from now on."""
+
+    decision: str
+    after: Mapping[str, int]
+    reference: str = ""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    params: Mapping[str, Any] = field(default_factory=dict)
+    document: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Records:
+    """The decisions about the champions of one experiment and prefix.
+
+    Raises (every method): PipelineError, where MLflow refuses or cannot be reached.
+    """
+
+    def __init__(self, uri: str, experiment: str, prefix: str) -> None:
+        self.uri = uri
+        self.prefix = prefix
+        with refusals(uri):
+            from mlflow import MlflowClient
+
+            self._client = MlflowClient(tracking_uri=uri)
+            self._experiment_id = find_experiment(self._client, experiment)
+
+    def all(self) -> list[Record]:
+        """The oldest first."""
+        return sorted(self._all(), key=lambda record: self._started[record.run_id])
+
+    def begin(self, kind: str, before: Mapping[str, int], traces: Sequence[str] = (), digest: str = "") -> Record:
+        """A new open record, there as a whole or not at all."""
+        tags = {_RECORD: kind, _PREFIX: self.prefix, _BEFORE: json.dumps(before), _DIGEST: digest}
+        for start in range(0, len(traces), _IDS_PER_TAG):
+            tags[f"{_TRACES}.{start // _IDS_PER_TAG}"] = " ".join(traces[start : start + _IDS_PER_TAG])
+        name = f"{kind} {text_hash(json.dumps([tags, time.time()]))[:8]}"
+        with refusals(self.uri):
+            run = self._client.create_run(self._experiment_id, tags=tags, run_name=name)
+        return _record(run)
+
+    def end(self, record: Record, ending: Ending) -> None:
+        """Writes all that there is to say; the tag that makes it a decision comes last."""
+        from mlflow.entities import Metric, Param, RunTag
+
+        now = int(time.time() * 1000)
+        with refusals(self.uri):
+            self._client.log_batch(
+                record.run_id,
+                metrics=[Metric(name, value, now, 0) for name, value in ending.metrics.items()],
+                params=[Param(name, str(value)[:6000]) for name, value in ending.params.items()],
+                tags=[RunTag(_AFTER, json.dumps(ending.after)), RunTag(_REFERENCE, ending.reference)],
+            )
+            if ending.document:
+                self._client.log_text(record.run_id, json.dumps(ending.document, indent=1), "decision.json")
+            self._client.set_terminated(record.run_id, "FINISHED")
+            self._client.set_tag(record.run_id, _DECISION, ending.decision)
+
+    def _all(self) -> Iterator[Record]:
+        self._started: dict[str, int] = {}
+        wanted = f"tags.`{_PREFIX}` = '{self.prefix}' and tags.`{_RECORD}` != ''"
+        token = None
+        while True:
+            with refusals(self.uri):
+                page = self._client.search_runs([self._experiment_id], wanted, page_token=token)
+            for run in page:
+                self._started[run.info.run_id] = run.info.start_time
+                yield _record(run)
+            token = page.token
+            if not token:
+                return
+
+
+def _record(run: Any) -> Record:
+    tags: dict[str, str] = run.data.tags
+    numbers = range(sum(name.startswith(f"{_TRACES}.") for name in tags))
+    return Record(
+        run_id=str(run.info.run_id),
+        kind=tags[_RECORD],
+        traces=tuple(trace_id for number in numbers for trace_id in tags[f"{_TRACES}.{number}"].split()),
+        digest=tags.get(_DIGEST, ""),
+        before=json.loads(tags[_BEFORE]),
+        after=json.loads(tags.get(_AFTER, "{}")),
+        decision=tags.get(_DECISION, ""),
+        reference=tags.get(_REFERENCE, ""),
+    )

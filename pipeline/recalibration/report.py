@@ -1,0 +1,22 @@
+"""What a pass did, for people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipeline.recalibration.passes import Passed
+from pipeline.report.table import columns
+
+
+def pass_table(done: Passed, config: Path) -> str:
+    """Decision, reasons, the champions of now, and what to do next."""
+    lines = [f"Decision: {done.decision}", *(f"  {reason}" for reason in done.reasons)]
+    if done.document:
+        lines.append(f"Record in MLflow: run {done.run_id}")
+    rows = [["dimension", "champion", "program"]]
+    rows += [[name, judge.uri, judge.program.hash] for name, judge in done.champions.items()]
+    following = {
+        "promoted": f"  gpa-judges rollback {config}    if it was a mistake",
+        "needs labels": f"  {done.more} more labelled traces are needed, then again: gpa-judges recalibrate {config}",
+    }.get(done.decision, f"  after more labels: gpa-judges recalibrate {config}")
+    return "\n\n".join(["\n".join(lines), columns(rows), f"Next:\n{following}"])
