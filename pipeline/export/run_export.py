@@ -12,7 +12,9 @@ from judges.connect import is_simulated
 from judges.program import MLFLOW, JudgeSuite
 from pipeline.config import ExperimentConfig, PipelineError
 from pipeline.export.exported import Exported, Provenance
+from pipeline.export.reference import REFERENCE, Reference
 from pipeline.export.registry import CHALLENGER, CHAMPION, PREFIX, Registry
+from pipeline.metrics.estimate import Estimate
 from pipeline.prepare import with_knobs
 from pipeline.run import VALIDATION
 from pipeline.run_folder import RunFolder
@@ -23,12 +25,13 @@ from pipeline.validate import Verdict
 
 @dataclass(frozen=True)
 class TunedRun:
-    """A run's tuned judges, and the verdict on exactly these ("" where there is none)."""
+    """A run's tuned judges, the verdict on exactly these ("" where there is none), and how good they were then."""
 
     folder: RunFolder
     config: ExperimentConfig
     suite: JudgeSuite
     verdict: str
+    reference: Reference | None = None
 
     @classmethod
     def open(cls, path: Path) -> TunedRun:
@@ -40,7 +43,13 @@ class TunedRun:
         suite = load_tuned(folder)
         found = folder.read_json(VALIDATION) or {}
         same = found.get("provenance", {}).get("tuned judges") == suite.hash
-        return cls(folder, config, suite, str(found["verdict"]) if same else "")
+        if not same:
+            return cls(folder, config, suite, "")
+        measured = found.get("testset", {}).get("tuned", {})
+        reference = Reference.of(
+            found["provenance"].get("matcher", ""), {name: Estimate(row["value"]) for name, row in measured.items()}
+        )
+        return cls(folder, config, suite, str(found["verdict"]), reference if measured else None)
 
     @property
     def simulated(self) -> bool:
@@ -98,7 +107,8 @@ def export_to_mlflow(run: TunedRun, target: Target) -> MlflowExport:
     experiment = target.experiment or run.config.tracking.experiment
     registry = Registry(uri, experiment, target.prefix, create=True)
     verdict = run.verdict if proved else ""
-    provenance = Provenance(run.folder.name, _run_id(run.folder, uri), verdict, run.simulated)
+    extra = {REFERENCE: run.reference.to_text()} if proved and run.reference else {}
+    provenance = Provenance(run.folder.name, _run_id(run.folder, uri), verdict, run.simulated, extra)
     judges = registry.register(suite, provenance)
     alias = CHALLENGER
     if verdict == Verdict.PASS:

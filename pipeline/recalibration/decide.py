@@ -15,6 +15,7 @@ from labeled_traces.dataset import Dataset
 from labeled_traces.split import SplitManifest
 from pipeline.chain import STAGE_REPEATS
 from pipeline.evaluate import EvaluateSettings, EvaluationStopped, check_replies, evaluate, save_judgments
+from pipeline.export.reference import Reference
 from pipeline.metrics.bootstrap import MetricSettings
 from pipeline.metrics.estimate import Estimate
 from pipeline.metrics.suite import suite_metrics
@@ -22,7 +23,7 @@ from pipeline.metrics.table import match_judgments
 from pipeline.prepare import Run, Say, prepare
 from pipeline.prove import prove
 from pipeline.recalibration.config import CHAMPION, DATA, SPLIT, RecalibrationConfig
-from pipeline.recalibration.drift import Reference, find_drift
+from pipeline.recalibration.drift import find_drift
 from pipeline.report.page import write_report
 from pipeline.results import HEADLINE, Result
 from pipeline.run import REPORT, VALIDATION, testset_cost, tuning_cost

@@ -2,39 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from pipeline.export.reference import Reference
 from pipeline.metrics.estimate import Estimate
 from pipeline.metrics.suite import HIGHER_IS_BETTER
 from pipeline.recalibration.config import DriftConfig
-
-
-@dataclass(frozen=True)
-class Reference:
-    """What a champion was promoted with. Numbers of another matcher are no measure for it."""
-
-    matcher: str
-    metrics: Mapping[str, float]
-
-    @classmethod
-    def of(cls, matcher: str, metrics: Mapping[str, Estimate]) -> Reference:
-        return cls(matcher, {name: found.value for name, found in metrics.items() if found.value is not None})
-
-    def to_text(self) -> str:
-        rounded = {name: round(value, 6) for name, value in self.metrics.items()}
-        return json.dumps({"matcher": self.matcher, "metrics": rounded}, sort_keys=True)
-
-    @classmethod
-    def parse(cls, text: str | None) -> Reference | None:
-        """What `to_text` made; None where there is none."""
-        try:
-            row: Any = json.loads(text or "")
-            return cls(str(row["matcher"]), {str(name): float(value) for name, value in row["metrics"].items()})
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return None
 
 
 @dataclass(frozen=True)

@@ -23,17 +23,14 @@ from labeled_traces.taxonomy import load_taxonomy
 from labeled_traces.trace import TraceError
 from pipeline.config import PipelineError
 from pipeline.export.exported import Exported, Provenance, suite_of
+from pipeline.export.reference import REFERENCE, Reference
 from pipeline.export.registry import Registry
 from pipeline.mlflow_traces import MlflowTraces
 from pipeline.prepare import Say
 from pipeline.recalibration.config import DATA, RecalibrationConfig
 from pipeline.recalibration.decide import Decided, Decision, Work, decide
-from pipeline.recalibration.drift import Reference
 from pipeline.recalibration.lock import locked
 from pipeline.recalibration.records import RECALIBRATION, ROLLBACK, Ending, Record, Records
-
-REFERENCE_TAG = "reference"
-"""The tag of a champion's prompt version that says what it was promoted with."""
 
 
 @dataclass(frozen=True)
@@ -200,7 +197,7 @@ class _Pass:
 
     def _reference(self, champions: Mapping[str, Exported], record: Record) -> Reference | None:
         """What these champions were promoted with: their own tag, else what an earlier pass measured of them."""
-        tags = {judge.tags.get(REFERENCE_TAG) for judge in champions.values()}
+        tags = {judge.tags.get(REFERENCE) for judge in champions.values()}
         own = Reference.parse(tags.pop()) if len(tags) == 1 else None
         if own is not None:
             return own
@@ -220,7 +217,7 @@ class _Pass:
             run_id=record.run_id,
             verdict=found.result.verdict if found.result else "",
             simulated=any(judge.simulated for judge in champions.values()),
-            extra={REFERENCE_TAG: found.reference.to_text()},
+            extra={REFERENCE: found.reference.to_text()},
         )
         judges = self.registry.register(found.challenger, provenance)
         for name, present in self.registry.champions().items():
