@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ def test_the_key_of_a_call_never_changes() -> None:
 
 
 def test_every_field_is_in_the_key() -> None:
-    changes = {
+    changes: dict[str, Any] = {
         "model": "openai/gpt-4",
         "messages": MESSAGES[:1],
         "temperature": 0.6,
