@@ -13,6 +13,7 @@ from labeled_traces.dataset import LabeledTrace
 from pipeline.chain import STAGE_REPEATS, StepResult
 from pipeline.evaluate import EvaluateSettings, EvaluationStopped, check_replies, evaluate, save_judgments
 from pipeline.metrics.bootstrap import MetricSettings
+from pipeline.metrics.estimate import Estimate
 from pipeline.metrics.suite import paired_differences, suite_metrics
 from pipeline.metrics.table import MatchTable, match_judgments
 from pipeline.optimizers.base import Optimizer
@@ -44,7 +45,7 @@ def select_steps(run: Run, done: Sequence[StepResult], lm: LM, say: Say) -> tupl
         for name in _changed(step):
             kept = _better(kept, step, name, readings, say)
         names = [name for name, program in kept.programs.items() if program != before.programs[name]]
-        reports.append(_measured(_report(step, names), readings.table(before), readings.table(kept), run))
+        reports.append(readings.measured(_report(step, names), before, kept))
     check_replies(readings.judgments)
     return kept, reports
 
@@ -87,6 +88,7 @@ class _Readings:
         self._lm = lm
         self._rows = _validation_rows(run)
         self._tables: dict[str, MatchTable] = {}
+        self._metrics: dict[str, dict[str, Estimate]] = {}
 
     def read(self, programs: Iterable[JudgeProgram]) -> None:
         new = {program.dimension: program for program in programs if program.hash not in self._tables}
@@ -120,6 +122,17 @@ class _Readings:
         cells = {key: cell for table in tables for key, cell in table.cells.items()}
         return replace(tables[0], dimensions=tuple(suite.programs), cells=cells)
 
+    def measured(self, report: StepReport, before: JudgeSuite, after: JudgeSuite) -> StepReport:
+        """The report with the metrics of both suites."""
+        settings = MetricSettings(seed=self.run.config.seed)
+        for suite in (before, after):
+            if suite.hash not in self._metrics:
+                self._metrics[suite.hash] = suite_metrics(self.table(suite), settings)
+        gain = paired_differences(self.table(after), self.table(before), settings)
+        found = (self._metrics[before.hash], self._metrics[after.hash], gain)
+        old, new, gain = ({name: metrics[name] for name in STEP_METRICS} for metrics in found)
+        return replace(report, before=old, after=new, gain=gain, traces=len(self._rows))
+
 
 def _validation_rows(run: Run) -> list[LabeledTrace]:
     """At most so many as the selection may read, drawn with the seed, in their order."""
@@ -143,11 +156,3 @@ def _report(step: StepResult, kept: Sequence[str]) -> StepReport:
         reflection_calls=sum(result.reflection_calls for result in step.results.values()),
         seconds=step.seconds,
     )
-
-
-def _measured(report: StepReport, before: MatchTable, after: MatchTable, run: Run) -> StepReport:
-    settings = MetricSettings(seed=run.config.seed)
-    old, new = suite_metrics(before, settings), suite_metrics(after, settings)
-    found = (old, new, paired_differences(after, before, settings))
-    old, new, gain = ({name: metrics[name] for name in STEP_METRICS} for metrics in found)
-    return replace(report, before=old, after=new, gain=gain, traces=len(after.rows))

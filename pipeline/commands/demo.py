@@ -10,7 +10,7 @@ from pipeline.commands.output import Output
 if TYPE_CHECKING:
     from pipeline.config import ExperimentConfig
 
-HELP = "All of it on simulated data: labelled traces, split, generic and holistic judges, tuning, held-out proof."
+HELP = "All of it on simulated data: labelled traces, split, generic and holistic judges, search, held-out proof."
 EXAMPLES = """\
 examples:
   gpa-judges demo                           no key, no network
@@ -21,6 +21,9 @@ examples:
 The agent, the people who label and the judge model are all simulated, from a seed. The exit code is 0 whatever the
 verdict; `gpa-judges validate RUN` on the run folder gives the verdict's own code.
 """
+
+STEPS = ("gepa", "evolution", "optuna")
+"""Its search: texts by reflection, then consistency, then which of all texts, examples and knobs go together."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -56,6 +59,7 @@ def demo_config(args: argparse.Namespace) -> ExperimentConfig:
         "data": {"simulated": {"traces": args.traces, "seed": args.seed, "shuffle_labels": args.null}},
         "judges": {"model": f"simulated/{args.profile}"},
         "matcher": {"kind": "text"},
+        "search": [{"optimizer": name} for name in STEPS],
     }
     return parse_config(values, "gpa-judges demo", Path.cwd())
 
