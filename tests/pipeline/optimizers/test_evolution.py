@@ -326,7 +326,7 @@ def test_settings_are_read_from_plain_values() -> None:
     optimizer = build_optimizer("evolution", {"islands": 2, "margins": {"coverage": 0.1}})
     assert isinstance(optimizer, EvolutionOptimizer)
     assert optimizer.settings == EvolutionSettings(islands=2, margins=Margins(coverage=0.1))
-    assert [guard.margin for guard in optimizer.objective.guards] == [0.1, 0.05, 0.05, 0.05]
+    assert [guard.margin for guard in optimizer.objective.guards] == [0.1, 0.1, 0.05, 0.05]
 
 
 def test_the_result_does_not_depend_on_the_process() -> None:
