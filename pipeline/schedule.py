@@ -40,7 +40,7 @@ def parse_cron(expression: str) -> When:
 
     try:
         due: When = crontab(**dict(zip(_FIELDS, fields, strict=True)), strict=True)
-    except (ValueError, AssertionError) as error:
+    except ValueError as error:
         raise PipelineError(f"cron expression {expression!r}: {error}: {_ACCEPTED}") from error
     return due
 
@@ -52,9 +52,9 @@ def crontab_line(expression: str, config: Path, log: Path) -> str:
     return f"{expression} {command.replace('%', chr(92) + '%')}"
 
 
-def workflow(expression: str, config: Path) -> str:
-    """A workflow file of GitHub Actions, which reads cron expressions in UTC. `config` is relative to the repository.
-    The state folder is cached, so that a pass that was stopped pays for nothing twice."""
+def workflow(expression: str, config: Path, state: Path) -> str:
+    """A workflow file of GitHub Actions, which reads cron expressions in UTC. Paths are relative to the repository. The
+    state folder is kept from run to run, so that a pass that was stopped pays for nothing twice."""
     return f"""\
 name: recalibrate judges
 on:
@@ -72,9 +72,9 @@ jobs:
       - uses: actions/setup-python@v5
         with:
           python-version: "3.11"
-      - uses: actions/cache@v4
+      - uses: actions/cache/restore@v4
         with:
-          path: {(config.parent / "recalibration").as_posix()}
+          path: {state.as_posix()}
           key: recalibration-${{{{ github.run_id }}}}
           restore-keys: recalibration-
       - run: pip install gpa-judges
@@ -83,6 +83,11 @@ jobs:
           OPENAI_API_KEY: ${{{{ secrets.OPENAI_API_KEY }}}}
           MLFLOW_TRACKING_USERNAME: ${{{{ secrets.MLFLOW_TRACKING_USERNAME }}}}
           MLFLOW_TRACKING_PASSWORD: ${{{{ secrets.MLFLOW_TRACKING_PASSWORD }}}}
+      - uses: actions/cache/save@v4
+        if: always()
+        with:
+          path: {state.as_posix()}
+          key: recalibration-${{{{ github.run_id }}}}
 """
 
 

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from tests.changed_agent import ChangedAgent
     from tests.judges.counting_model import CountingModel
     from tests.judges.scripted_server import ScriptedServer
+    from tests.mlflow_rows import MlflowRows
     from tests.mlflow_server import MlflowServer
 
 REPOSITORY = Path(__file__).parent.parent
@@ -65,6 +67,20 @@ def mlflow_server(one_mlflow_server: MlflowServer) -> str:
 def mlflow_database(one_mlflow_server: MlflowServer) -> str:
     """The same store without the way through HTTP, for tests of what is done and not of how it gets there: quicker."""
     return one_mlflow_server.database
+
+
+@pytest.fixture
+def mlflow_rows() -> type[MlflowRows]:
+    """Writes labelled traces to MLflow, as an agent and people would: see tests/mlflow_rows.py."""
+    rows: type[MlflowRows] = _load("mlflow_rows").MlflowRows
+    return rows
+
+
+@pytest.fixture(scope="session")
+def changed_agent() -> type[ChangedAgent]:
+    """A champion that was tuned for an agent that then changed: see tests/changed_agent.py."""
+    agent: type[ChangedAgent] = _load("changed_agent").ChangedAgent
+    return agent
 
 
 def _load(name: str) -> Any:

@@ -6,6 +6,7 @@ import base64
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from labeled_traces.dataset import LabeledTrace
@@ -25,18 +26,17 @@ def as_mlflow(row: LabeledTrace) -> LabeledTrace:
 
 
 class MlflowRows:
-    """Writes rows to the experiment `name` of the store at `uri`, which is made with its artifacts in `folder`."""
+    """Writes rows to the experiment `name` of the database at `uri`, which is made with its artifacts in `folder`."""
 
-    def __init__(self, uri: str, name: str, folder: Any) -> None:
+    def __init__(self, uri: str, name: str, folder: Path) -> None:
         from mlflow import MlflowClient
         from mlflow.tracing.client import TracingClient
 
         client = MlflowClient(tracking_uri=uri)
         found = client.get_experiment_by_name(name)
-        artifacts = None if uri.startswith("http") else folder.as_uri()
-        self.experiment_id = found.experiment_id if found else client.create_experiment(name, artifacts)
+        self.experiment_id = found.experiment_id if found else client.create_experiment(name, folder.as_uri())
         self.name = name
-        self.uri = uri
+        self.prefix = "gpa_"
         self.client = TracingClient(uri)
 
     def log(self, rows: Iterable[LabeledTrace], *, label: bool = True) -> list[LabeledTrace]:
@@ -55,16 +55,18 @@ class MlflowRows:
         from mlflow.entities import AssessmentSource, Feedback
 
         def say(name: str, value: str, **more: Any) -> None:
-            feedback = Feedback(name=name, value=value, source=AssessmentSource("HUMAN", "ann"), **more)
+            feedback = Feedback(
+                name=f"{self.prefix}{name}", value=value, source=AssessmentSource("HUMAN", "ann"), **more
+            )
             self.client.log_assessment(row.trace_id, feedback)
 
         for error in row.errors:
             about = {"dimensions": ",".join(error.dimensions), "impact": str(error.impact), "evidence": error.evidence}
-            say("gpa_error", error.category, span_id=error.span_id, rationale=error.description, metadata=about)
+            say("error", error.category, span_id=error.span_id, rationale=error.description, metadata=about)
         if not row.errors:
-            say("gpa_error", "none")
+            say("error", "none")
         for score in row.scores:
-            say(f"gpa_{score.dimension}", str(score.score))
+            say(score.dimension, str(score.score))
 
     def assessments(self, row: LabeledTrace, source: str = "LLM_JUDGE") -> Sequence[Any]:
         said = self.client.get_trace_info(row.trace_id).assessments

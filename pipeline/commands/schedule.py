@@ -40,7 +40,11 @@ def run(args: argparse.Namespace, out: Output) -> int:
         text = crontab_line(args.cron, args.config.absolute(), config.state / "recalibrate.log")
         config.state.mkdir(parents=True, exist_ok=True)
     else:
-        text = workflow(args.cron, args.config)
+        here = Path.cwd()
+        paths = (args.config.absolute(), config.state)
+        if not all(path.is_relative_to(here) for path in paths):
+            raise PipelineError(f"{args.config} and its state folder lie outside {here}: start this in the repository")
+        text = workflow(args.cron, *(path.relative_to(here) for path in paths))
     if args.out is not None:
         args.out.parent.mkdir(parents=True, exist_ok=True)
         args.out.write_text(text, encoding="utf-8")

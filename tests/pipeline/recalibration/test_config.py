@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.config import PipelineError
+from pipeline.recalibration.config import load_recalibration
+
+SMALLEST = "mlflow: {uri: x, experiment: y}\n"
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "r.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_the_smallest_file(tmp_path: Path) -> None:
+    config = load_recalibration(write(tmp_path, SMALLEST))
+    assert config.state == tmp_path / "recalibration"
+    assert (config.mlflow.home, config.mlflow.prefix) == ("y", "gpa_")
+    assert [step.optimizer for step in config.search] == ["gepa"]
+    experiment = config.experiment(tmp_path, ("plan_quality",))
+    assert experiment.data.path == tmp_path / "labels.jsonl"
+    assert experiment.judges.programs == tmp_path / "champion"
+    assert experiment.search == config.search
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("budgets: {}", r"unknown key `budgets` \(did you mean `budget`"),
+        ("drift: {margins: 1}", r"unknown key `drift.margins` \(did you mean `margin`"),
+        ("drift: {metrics: [f2]}", "'f2' is unknown"),
+        ("drift: {metrics: []}", "at least one metric"),
+        ("labels: {fractions: [0.5, 0.5, 0.5]}", "add up to 1"),
+        ("labels: {least_traces: 1}", "greater than or equal to 10"),
+        ("search: {optimizer: magic}", "'magic' is unknown"),
+        ("search: []", "one step"),
+        ("validation: {gates: {primary: charm}}", "charm"),
+        ("mlflow: {uri: x, experiment: y, prefix: 'a b'}", "prefix"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, line: str, what: str) -> None:
+    text = line if line.startswith("mlflow") else SMALLEST + line
+    with pytest.raises(PipelineError, match=what):
+        load_recalibration(write(tmp_path, text))
+
+
+def test_what_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match=r"cannot be read as a re-calibration"):
+        load_recalibration(tmp_path / "none.yaml")
+    with pytest.raises(PipelineError, match="accepted is a mapping"):
+        load_recalibration(write(tmp_path, "- 1"))

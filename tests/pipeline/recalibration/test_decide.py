@@ -1,0 +1,70 @@
+"""One pass in the simulated world. GPA_SEEDS=20 runs the experiment of which a few seeds are run here."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from judges.lm import BudgetExhausted
+from pipeline.recalibration.decide import Decision
+
+if TYPE_CHECKING:
+    from tests.changed_agent import ChangedAgent
+
+SEEDS = int(os.environ.get("GPA_SEEDS", "2"))
+
+
+def test_without_a_change_nothing_is_promoted(tmp_path: Path, changed_agent: type[ChangedAgent]) -> None:
+    decisions = Counter(
+        changed_agent(tmp_path, changed_agent.settings(), reference_seed=seed)
+        .run(100 + seed, changed_agent.BEFORE)
+        .decision
+        for seed in range(SEEDS)
+    )
+    print(dict(decisions))
+    assert decisions[Decision.PROMOTED] <= 1
+    assert decisions[Decision.FINE] >= SEEDS - 1 - SEEDS // 5
+
+
+def test_a_change_is_noticed_and_a_better_judge_promoted(tmp_path: Path, changed_agent: type[ChangedAgent]) -> None:
+    world = changed_agent(tmp_path, changed_agent.settings())
+    found = world.run(23, world.AFTER)
+    assert found.decision is Decision.PROMOTED
+    assert found.drifted == ("f1",)
+    assert found.result is not None
+    assert found.result.verdict == "PASS"
+    assert found.challenger is not None
+    assert found.challenger.programs["plan_quality"] != world.champion().programs["plan_quality"]
+    # What it is compared with from now on is what the gate measured of it, on labels that nothing was tuned on.
+    assert found.reference.metrics["f1"] == pytest.approx(found.result.sides["tuned"].metrics["f1"].value)
+    assert found.measured["f1"].value is not None
+    assert found.reference.metrics["f1"] > found.measured["f1"].value
+    again = world.run(23, world.AFTER)
+    assert again.usage == found.usage
+    assert again.challenger is not None
+    assert again.challenger.hash == found.challenger.hash
+
+
+def test_who_knows_no_reference_takes_one(tmp_path: Path, changed_agent: type[ChangedAgent]) -> None:
+    settings = changed_agent.settings(matcher={"kind": "text"})
+    found = changed_agent(tmp_path, settings).run(1, changed_agent.AFTER, 60)
+    assert found.decision is Decision.BASELINE
+    assert found.reference.matcher == "text>=0.3"
+    assert found.reference.metrics["f1"] == pytest.approx(found.measured["f1"].value)
+    assert found.result is None
+
+
+def test_a_budget_ends_a_pass_and_a_larger_one_goes_on(tmp_path: Path, changed_agent: type[ChangedAgent]) -> None:
+    world = changed_agent(tmp_path, changed_agent.settings(budget={"calls": 50}))
+    with pytest.raises(BudgetExhausted):
+        world.run(1, world.BEFORE, 60)
+    found = replace(world, config=changed_agent.settings()).run(1, world.BEFORE, 60)
+    assert found.decision in (Decision.FINE, Decision.KEPT)
+    readings = 2 * len(world.DIMENSIONS) * (found.parts["trainset"] + found.parts["valset"])
+    if found.decision is Decision.FINE:
+        assert found.usage.calls == readings
