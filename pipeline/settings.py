@@ -33,8 +33,9 @@ def build_optimizer(name: str, values: Mapping[str, Any], where: str = "search")
     return kind()
 
 
-def fill(kind: type[T], values: Mapping[str, Any], where: str) -> T:
-    """A settings dataclass with these values, nested ones included; what is not given keeps its default.
+def fill(kind: type[T], values: Mapping[str, Any], where: str, default: T | None = None) -> T:
+    """A settings dataclass with these values, nested ones included; what is not given keeps its default, which may be
+    another one where the class is nested in others.
 
     Raises:
         PipelineError: an unknown key, or a value that is not accepted; names the key's path.
@@ -42,17 +43,28 @@ def fill(kind: type[T], values: Mapping[str, Any], where: str) -> T:
     hints = get_type_hints(kind)
     if not isinstance(values, Mapping):
         raise PipelineError(f"{where}: accepted is a mapping with the keys {', '.join(hints)}")
-    given: dict[str, Any] = {}
+    given: dict[str, Any] = {} if default is None else dict(vars(default))
     for key, value in values.items():
         if key not in hints:
             hint = did_you_mean(str(key), hints)
             raise PipelineError(f"{where}: unknown key `{key}`{hint}: accepted are {', '.join(hints)}")
         nested = _dataclass_in(hints[key])
-        given[key] = fill(nested, value, f"{where}.{key}") if nested else _checked(value, hints[key], f"{where}.{key}")
+        if nested:
+            given[key] = fill(nested, value, f"{where}.{key}", _default(kind, key))
+        else:
+            given[key] = _checked(value, hints[key], f"{where}.{key}")
     try:
         return kind(**given)
     except (TypeError, ValueError) as error:
         raise PipelineError(f"{where}: {error}") from error
+
+
+def _default(kind: type[Any], key: str) -> Any:
+    """The default of a field, None where it has none."""
+    field = kind.__dataclass_fields__[key]
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return None if field.default is dataclasses.MISSING else field.default
 
 
 def _checked(value: Any, hint: Any, where: str) -> Any:

@@ -39,9 +39,9 @@ class SearchContext:
 class Trial:
     """One candidate that was proposed. `program` is None where the proposal was refused before it cost a judge call.
 
-    `scores` are means over the validation traces (`score`, `coverage`, `localization`, `precision`), empty where the
-    candidate did not get so far; `gain` is its mean paired gain over its parent on one minibatch. `calls` counts
-    judge calls spent on it. `parent` is the hash of the program that it was made from.
+    `scores` are means over the traces that candidates are compared on (`score`, `coverage`, `localization`, `precision`
+    and what else the optimiser goes by), empty where the candidate did not get so far; `gain` is its mean paired gain
+    over its parent. `calls` counts judge calls spent on it. `parent` is the hash of the program that it was made from.
     """
 
     number: int
@@ -58,9 +58,9 @@ class Trial:
 class OptimizationResult:
     """`program` is the best one found, or the input itself with `improved` False: no gain found is a result.
 
-    `reason` says in words why this program; `stop_reason` why the search ended. `gain` is the paired difference of
-    the per-trace score to the input program on the validation traces, with fresh repeats. `exhausted` is True where
-    the run's budget ended it. `optimizer` and `versions` name what really ran.
+    `reason` says in words why this program; `stop_reason` why the search ended. `gain` is the paired difference to the
+    input program of what the optimiser raises (the per-trace score, or its `objective`), with fresh repeats.
+    `exhausted` is True where the run's budget ended it. `optimizer` and `versions` name what really ran.
     """
 
     program: JudgeProgram

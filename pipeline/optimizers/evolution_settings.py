@@ -26,7 +26,7 @@ class EvolutionSettings:
     consistency may cost.
     """
 
-    max_calls: int = 4_000
+    max_calls: int = 5_000
     max_candidates: int = 12
     islands: int = 3
     migrate_every: int = 2
@@ -41,7 +41,9 @@ class EvolutionSettings:
     alpha: float = 0.2
     max_failures: int = 4
     margins: Margins = field(default_factory=Margins)
-    selection: SelectionRule = field(default_factory=lambda: SelectionRule(finalists=1, repeats=3, more_repeats=3))
+    selection: SelectionRule = field(
+        default_factory=lambda: SelectionRule(finalists=1, repeats=3, level=0.95, more_repeats=5)
+    )
 
     def __post_init__(self) -> None:
         whole = ("max_calls", "max_candidates", "islands", "migrate_every", "reread", "min_labels", "max_failures")

@@ -15,6 +15,7 @@ from pipeline.settings import build_optimizer, fill
 @dataclass(frozen=True)
 class Inner:
     depth: int = 1
+    width: int = 1
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Outer:
     margins: Mapping[str, float] = field(default_factory=dict)
     inner: Inner = field(default_factory=Inner)
     maybe: Inner | None = None
+    wide: Inner = field(default_factory=lambda: Inner(width=9))
 
     def __post_init__(self) -> None:
         if self.count < 0:
@@ -36,6 +38,7 @@ def test_what_is_given_is_set_and_the_rest_keeps_its_default() -> None:
     values = {"count": 3, "share": 1, "on": True, "inner": {"depth": 4}, "maybe": {"depth": 5}, "margins": {"a": 0.1}}
     assert fill(Outer, values, "s") == Outer(3, 1, "x", True, {"a": 0.1}, Inner(4), Inner(5))
     assert fill(Outer, {}, "s") == Outer()
+    assert fill(Outer, {"wide": {"depth": 2}}, "s").wide == Inner(2, 9)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ SMALL: Mapping[str, Mapping[str, Any]] = {
         "reread": 1,
         "train_traces": 12,
         "val_traces": 24,
-        "selection": {"finalists": 1, "repeats": 2},
+        "selection": {"repeats": 2, "more_repeats": 1},
     },
     "gepa": {"max_calls": 500, "max_iterations": 4, "minibatch": 8, "val_traces": 12, "selection": {"repeats": 2}},
     "optuna": {
