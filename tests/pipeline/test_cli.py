@@ -163,10 +163,20 @@ def test_demo_tells_all(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> N
     assert document["calls"] > 0
     assert document["tokens"] > 0
     assert document["cost"] == 0
+    assert [step["optimizer"] for step in document["steps"]] == ["gepa", "evolution", "optuna"]
+    assert all(set(step["gain"]) == set(step["before"]) == set(step["after"]) for step in document["steps"])
     run_dir = Path(document["run_dir"])
     assert run_dir.parent == tmp_path / "out"
     assert (tmp_path / "out" / "mlflow.db").is_file()
-    for told in ("generic judges", "Verdict", "simulated", str(run_dir / "programs" / "tuned"), "mlflow.db", "Next"):
+    for told in (
+        "generic judges",
+        "Verdict",
+        "simulated",
+        "validation traces",
+        str(run_dir / "programs" / "tuned"),
+        "mlflow.db",
+        "Next",
+    ):
         assert told in ran.err
 
     validated = Ran(capsys, "validate", run_dir, "--json")

@@ -9,11 +9,18 @@ import pytest
 
 from judges.budget import Usage
 from pipeline.metrics.estimate import Estimate
-from pipeline.results import HEADLINE, Result, Side
+from pipeline.results import HEADLINE, STEP_METRICS, Result, Side, StepReport
 
 
 def estimates(value: float) -> dict[str, Estimate]:
     return {name: Estimate(value, value - 0.05, value + 0.05, 120) for name in (*HEADLINE, "f1", "scored_share")}
+
+
+def step(optimizer: str, before: float, after: float, kept: tuple[str, ...]) -> StepReport:
+    low, high = ({name: Estimate(value, value, value, 100) for name in STEP_METRICS} for value in (before, after))
+    gain = {name: Estimate(after - before, after - before - 0.05, after - before + 0.05, 100) for name in STEP_METRICS}
+    changed = ("plan_quality", "tool_calling")
+    return StepReport(optimizer, changed, kept, 12_345, 100, 21.6, 100, low, high, gain)
 
 
 @pytest.fixture
@@ -43,6 +50,7 @@ def result() -> Result:
         test_uses=1,
         traces=60,
         labels=70,
+        steps=(step("gepa", 0.5, 0.7, ("plan_quality", "tool_calling")), step("evolution", 0.7, 0.7, ())),
         provenance={"data": "abc", "rule": "min \ud83d"},
     )
 

@@ -98,3 +98,14 @@ def test_undefined_numbers_and_missing_sides(result: Result) -> None:
 def test_the_file_is_utf8_whatever_the_texts_hold(result: Result, tmp_path: Path) -> None:
     write_report(replace(result, reasons=("a \ud83d b \x00 c",)), tmp_path / "report.html")
     assert "a � b � c" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_it_says_what_each_step_added(result: Result) -> None:
+    text = report_html(result)
+    section = text.partition("What each step of the search added")[2].partition("<h2>")[0]
+    rows = [re.sub(r"<[^>]+>", " ", row).split() for row in section.split("<tr>")[2:]]
+    assert [row[0] for row in rows] == ["generic", "gepa", "evolution"]
+    assert " ".join(rows[1]).startswith("gepa plan quality, tool calling plan quality, tool calling 0.70 [0.70, 0.70]")
+    assert " ".join(rows[1]).endswith("+0.20 [+0.15, +0.25] 12,445 21.6")
+    assert "only the testset says how large the gain is" in section
+    assert "What each step" not in report_html(replace(result, steps=result.steps[:1]))

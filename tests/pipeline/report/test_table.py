@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pipeline.metrics.estimate import Estimate
-from pipeline.report.table import columns, metrics_table, money, result_table, with_interval
+from pipeline.report.table import columns, metrics_table, money, result_table, steps_table, with_interval
 from pipeline.results import Result
 
 
@@ -26,6 +26,24 @@ def test_a_control_that_wins_is_marked(result: Result) -> None:
     control = next(line for line in lines if line.startswith("flag all"))
     assert control.split()[2:4] == ["1.00*", "0.10"]
     assert any(line.startswith("* better than the tuned judges") for line in lines)
+
+
+def test_it_says_what_each_step_added(result: Result) -> None:
+    lines = [line.split() for line in result_table(result).splitlines()]
+    heading = lines.index(["step", "kept", "f1", "gain", "coverage", "alpha", "calls", "seconds"])
+    assert " ".join(lines[heading + 2]) == (
+        "gepa 2 of 2 0.50 -> 0.70 +0.20 [+0.15, +0.25] 0.50 -> 0.70 0.50 -> 0.70 12,445 22"
+    )
+    assert " ".join(lines[heading + 3]) == (
+        "evolution 0 of 2 0.70 -> 0.70 +0.00 [-0.05, +0.05] 0.70 -> 0.70 0.70 -> 0.70 12,445 22"
+    )
+    assert " ".join(lines[heading + 4]) == "testset 0.50 -> 0.75 +0.25 [+0.10, +0.40] 0.50 -> 0.75 0.50 -> -"
+    assert lines[heading + 5][:4] == ["on", "100", "validation", "traces,"]
+
+
+def test_a_single_step_needs_no_table(result: Result) -> None:
+    assert "validation traces" not in result_table(replace(result, steps=result.steps[:1]))
+    assert steps_table(()) == ""
 
 
 def test_it_fits_into_a_hundred_columns(result: Result) -> None:
