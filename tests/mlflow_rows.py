@@ -13,15 +13,16 @@ from labeled_traces.dataset import LabeledTrace
 from labeled_traces.trace import Span, Trace, text_hash
 
 
-def as_mlflow(row: LabeledTrace) -> LabeledTrace:
-    """The row with ids as MLflow has them."""
-    new = {span.span_id: text_hash(f"{row.trace_id} {span.span_id}")[:16] for span in row.trace.spans}
+def as_mlflow(row: LabeledTrace, experiment: str) -> LabeledTrace:
+    """The row with ids as MLflow has them. An id belongs to one experiment: logged to a second one, it stays in the
+    first."""
+    new = {span.span_id: text_hash(f"{experiment} {row.trace_id} {span.span_id}")[:16] for span in row.trace.spans}
     spans = tuple(
         replace(span, span_id=new[span.span_id], parent_id=span.parent_id and new[span.parent_id])
         for span in row.trace.spans
     )
     errors = tuple(replace(error, span_id=error.span_id and new[error.span_id]) for error in row.errors)
-    trace = Trace(f"tr-{text_hash(row.trace_id)[:32]}", spans)
+    trace = Trace(f"tr-{text_hash(f'{experiment} {row.trace_id}')[:32]}", spans)
     return replace(row, trace=trace, errors=errors)
 
 
@@ -43,7 +44,7 @@ class MlflowRows:
         """Logs traces and, as a person, their labels; returns them with their ids in MLflow."""
         from mlflow.entities import Span as MlflowSpan
 
-        logged = [as_mlflow(row) for row in rows]
+        logged = [as_mlflow(row, self.name) for row in rows]
         for row in logged:
             spans = [MlflowSpan.from_dict(_span(span, row.trace_id)) for span in row.trace.spans]
             self.client.log_spans(self.experiment_id, spans)

@@ -114,7 +114,7 @@ class _Pass:
             reason = f"{len(dataset)} newly labelled traces, {more} more are needed"
             return self._nothing(Decision.NEEDS_LABELS, reason, len(dataset), more)
         versions = {name: judge.version for name, judge in self.champions.items()}
-        record = self.records.begin(RECALIBRATION, versions, dataset.ids, dataset.hash)
+        record = self.records.begin(RECALIBRATION, versions, self._known(versions), dataset)
         return self._work(record, dataset, resumed=False)
 
     def _nothing(self, decision: Decision, reason: str, new: int = 0, more: int = 0) -> Passed:
@@ -164,7 +164,7 @@ class _Pass:
     def _work(self, record: Record, dataset: Dataset, *, resumed: bool) -> Passed:
         champions = self._versions(record.before)
         manifest = stable_split(dataset, self.config.seed, self.config.labels.fractions)
-        reference = self._reference(champions, record)
+        reference = Reference.parse(record.known)
         work = Work(self.config, suite_of(champions), reference, dataset, manifest, self._folder(record))
         found = decide(work, self.say)
         decision, reasons = found.decision, found.reasons
@@ -195,16 +195,16 @@ class _Pass:
             found[name] = judge
         return found
 
-    def _reference(self, champions: Mapping[str, Exported], record: Record) -> Reference | None:
-        """What these champions were promoted with: their own tag, else what an earlier pass measured of them."""
-        tags = {judge.tags.get(REFERENCE) for judge in champions.values()}
-        own = Reference.parse(tags.pop()) if len(tags) == 1 else None
-        if own is not None:
-            return own
-        for earlier in reversed(self.past):
-            if earlier.reference and earlier.after == record.before and earlier.run_id != record.run_id:
-                return Reference.parse(earlier.reference)
-        return None
+    def _known(self, versions: Mapping[str, int]) -> str:
+        """What these champions were promoted with: as the records say, which also know it of champions that came back;
+        else as the champions themselves say."""
+        for record in reversed(self.past):
+            if record.reference and record.after == versions:
+                return record.reference
+            if record.known and record.before == versions:
+                return record.known
+        tags = {judge.tags.get(REFERENCE, "") for judge in self.champions.values()}
+        return tags.pop() if len(tags) == 1 else ""
 
     def _promote(
         self, record: Record, found: Decided, champions: Mapping[str, Exported]

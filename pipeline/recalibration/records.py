@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from labeled_traces.dataset import Dataset
 from labeled_traces.trace import text_hash
 from pipeline.tracking import find_experiment, refusals
 
 RECALIBRATION, ROLLBACK = "recalibration", "rollback"
 _RECORD, _PREFIX, _TRACES, _DIGEST = "gpa.record", "gpa.prefix", "gpa.traces", "gpa.digest"
-_BEFORE, _AFTER, _DECISION, _REFERENCE = "gpa.champions_before", "gpa.champions_after", "gpa.decision", "gpa.reference"
+_BEFORE, _AFTER, _DECISION = "gpa.champions_before", "gpa.champions_after", "gpa.decision"
+_KNOWN, _REFERENCE = "gpa.reference_before", "gpa.reference"
 _IDS_PER_TAG = 150
 """A tag holds 8,000 characters, the id of a trace has 35."""
 
@@ -21,7 +23,8 @@ _IDS_PER_TAG = 150
 @dataclass(frozen=True)
 class Record:
     """One decision. `traces` are those whose labels it used; `digest` says which labels these were. `before` and
-    `after`: dimension -> version of its champion; `after` is empty while the record is `open`: begun, not ended."""
+    `after`: dimension -> version of its champion; `after` is empty while the record is `open`: begun, not ended. What
+    the champions of before and after were promoted with is in `known` and `reference` (texts of `Reference`, or "")."""
 
     run_id: str
     kind: str
@@ -30,6 +33,7 @@ class Record:
     before: Mapping[str, int]
     after: Mapping[str, int]
     decision: str
+    known: str
     reference: str
 
     @property
@@ -68,9 +72,10 @@ class Records:
         """The oldest first."""
         return sorted(self._all(), key=lambda record: self._started[record.run_id])
 
-    def begin(self, kind: str, before: Mapping[str, int], traces: Sequence[str] = (), digest: str = "") -> Record:
+    def begin(self, kind: str, before: Mapping[str, int], known: str = "", dataset: Dataset | None = None) -> Record:
         """A new open record, there as a whole or not at all."""
-        tags = {_RECORD: kind, _PREFIX: self.prefix, _BEFORE: json.dumps(before), _DIGEST: digest}
+        traces, digest = (dataset.ids, dataset.hash) if dataset is not None else ((), "")
+        tags = {_RECORD: kind, _PREFIX: self.prefix, _BEFORE: json.dumps(before), _KNOWN: known, _DIGEST: digest}
         for start in range(0, len(traces), _IDS_PER_TAG):
             tags[f"{_TRACES}.{start // _IDS_PER_TAG}"] = " ".join(traces[start : start + _IDS_PER_TAG])
         name = f"{kind} {text_hash(json.dumps([tags, time.time()]))[:8]}"
@@ -121,5 +126,6 @@ def _record(run: Any) -> Record:
         before=json.loads(tags[_BEFORE]),
         after=json.loads(tags.get(_AFTER, "{}")),
         decision=tags.get(_DECISION, ""),
+        known=tags.get(_KNOWN, ""),
         reference=tags.get(_REFERENCE, ""),
     )
