@@ -69,8 +69,9 @@ def load_tuned(folder: RunFolder) -> JudgeSuite:
 
 
 def load_steps(folder: RunFolder) -> tuple[StepReport, ...]:
-    """What each step of the search added, as `tune` wrote it."""
-    return tuple(StepReport.from_json(row) for row in folder.read_json(METRICS)["steps"])
+    """What each step of the search added, as `tune` wrote it; empty where it has not."""
+    metrics = folder.read_json(METRICS) or {}
+    return tuple(StepReport.from_json(row) for row in metrics.get("steps", ()))
 
 
 def _summary(name: str, suite: JudgeSuite, done: Sequence[StepResult], reports: Sequence[StepReport]) -> dict[str, Any]:

@@ -26,7 +26,8 @@ from pipeline.config import ExperimentConfig, PipelineError, parse_config
 from pipeline.optimizers.base import OptimizationResult, SearchContext, Trial
 from pipeline.prepare import Run, prepare
 from pipeline.run import optimize, tuning_cost, validate_run
-from pipeline.tune import tune
+from pipeline.run_folder import RunFolder
+from pipeline.tune import load_steps, tune
 
 TWO = ["logical_consistency", "tool_calling"]
 STEPS = [
@@ -288,6 +289,14 @@ def test_the_time_of_a_search_is_that_of_its_first_run(tmp_path: Path) -> None:
     first = run_steps(scripted_run(tmp_path, Slow("A")), SimulatedLM(), "tuned", quiet)
     again = run_steps(scripted_run(tmp_path, Scripted("A")), SimulatedLM(), "tuned", quiet)
     assert again[0].seconds == first[0].seconds >= 0.2
+
+
+def test_the_steps_are_read_back(whole: tuple[Run, Recorder, list[str]], tmp_path: Path) -> None:
+    assert [step.optimizer for step in load_steps(whole[0].folder)] == ["gepa", "evolution", "optuna"]
+    folder = RunFolder(tmp_path)
+    assert load_steps(folder) == ()
+    folder.write_json("metrics.json", {"dimensions": {}})  # a run of an earlier version
+    assert load_steps(folder) == ()
 
 
 # -- settings ------------------------------------------------------------------------------------------------------
