@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 from judges.connect import open_lm
@@ -88,7 +89,7 @@ class ChangedAgent:
 def reference(seed: int = 0) -> Reference:
     """How good the champion was on other runs of the agent of before."""
     dataset = list(ChangedAgent.rows(200, 1000 + seed, ChangedAgent.BEFORE))
-    with open_lm(":memory:", "test") as lm:
+    with TemporaryDirectory() as folder, open_lm(Path(folder) / "ledger.sqlite", "test") as lm:
         judgments = evaluate(ChangedAgent.champion(), dataset, lm, EvaluateSettings(repeats=2))
     matcher = build_matcher("span", dataset)
     return Reference.of(matcher.name, suite_metrics(match_judgments(dataset, judgments, matcher)))

@@ -62,12 +62,14 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text("")
     (tmp_path / "c.json").write_text("[]")
     for name, message in [("a", "not UTF-8"), ("b", "is empty"), ("c", "holds no record"), ("d", "no such file")]:
-        for format in ("auto", "agentrx", "openinference", "dataset"):
+        for format in ("auto", "agentrx", "mlflow", "openinference", "dataset"):
             with pytest.raises(TraceError, match=rf"{name}\.json.*{message}"):
                 read(tmp_path / f"{name}.json", format)
     with pytest.raises(TraceError, match="no file was given"):
         read([])
-    with pytest.raises(TraceError, match="format 'csv' is unknown: accepted are auto, dataset, agentrx, openinference"):
+    with pytest.raises(
+        TraceError, match="format 'csv' is unknown: accepted are auto, dataset, agentrx, mlflow, openinference"
+    ):
         read(write(tmp_path / "e.json", [RUN]), "csv")
 
 
@@ -147,6 +149,7 @@ def test_every_reader_gives_unique_ids_and_rows_that_survive_a_round_trip(
     source = {
         "agentrx": shared_data / "agentrx_tau",
         "openinference": shared_data / "formats" / "captured" / "openinference_langgraph_readablespan.jsonl",
+        "mlflow": shared_data / "formats" / "captured" / "mlflow_langgraph_autolog.json",
         "dataset": tmp_path / "first.jsonl",
     }
     read(source["agentrx"])[0].save(source["dataset"])
