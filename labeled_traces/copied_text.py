@@ -37,28 +37,32 @@ def copied_runs(
             names.setdefault(run, []).append(name)
     if not names:
         return
-    for row in known:
-        for run in _row_runs(row, words):
+    for text in {text for row in known for text in _row_texts(row)}:
+        for run in _runs(text, words):
             names.pop(run, None)
+    found: dict[str, list[tuple[str, ...]]] = {}  # most texts occur in many rows: instructions, tool descriptions
     for row in rows:
         reported: set[str] = set()
-        for run in _row_runs(row, words):
-            for name in names.get(run, ()):
-                if name not in reported:
-                    reported.add(name)
-                    yield Copy(name, row.trace_id, " ".join(run))
+        for text in _row_texts(row):
+            if text not in found:
+                found[text] = [run for run in _runs(text, words) if run in names]
+            for run in found[text]:
+                for name in names[run]:
+                    if name not in reported:
+                        reported.add(name)
+                        yield Copy(name, row.trace_id, " ".join(run))
 
 
-def _row_runs(row: LabeledTrace, words: int) -> Iterator[tuple[str, ...]]:
-    texts: dict[str, None] = {}  # conversations repeat in span after span: each text is read once, in order
+def _row_texts(row: LabeledTrace) -> dict[str, None]:
+    """Each text once, in order: conversations repeat in span after span."""
+    texts: dict[str, None] = {}
     for span in row.trace.spans:
         for value in (span.inputs, span.outputs, span.error):
             texts.update(dict.fromkeys(_strings(value)))
     for error in row.errors:
         texts.update(dict.fromkeys((error.description, error.evidence)))
     texts[row.reference or ""] = None
-    for text in texts:
-        yield from _runs(text, words)
+    return texts
 
 
 def _strings(value: JSON) -> Iterator[str]:
