@@ -281,4 +281,4 @@ def test_settings_from_a_file() -> None:
     )
     assert isinstance(optimizer, OptunaOptimizer)
     assert list(optimizer.settings.temperatures) == [0.5]
-    assert optimizer.settings.selection == SelectionRule(repeats=3)
+    assert optimizer.settings.selection == SelectionRule(repeats=3, more_repeats=2)
