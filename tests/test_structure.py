@@ -81,7 +81,7 @@ def test_experiments_hold_no_python() -> None:
 
 
 def test_help_imports_no_heavy_library() -> None:
-    """The measured limit of `--help` is 0.5 s; a timed test would be noise, so the cause is tested, with slack in time."""
+    """The measured limit of `--help` is 0.5 s; a timed test would be noise, so the cause is tested, with slack."""
     heavy = ["dspy", "gepa", "krippendorff", "litellm", "matplotlib", "mlflow", "openai", "optuna", "pandas"]
     heavy += ["scipy", "sklearn"]
     code = (
