@@ -127,6 +127,9 @@ class _Search(Search):
         self.islands = Islands(settings.islands, Member(self.program, self.base, 0.0), name)
         means = self._means(self.base)
         self._add(self.program, self.program.parent, True, "the input program", scores=means, calls=self.base.calls)
+        margin, found = settings.margins.coverage, means.get("coverage", 0.0)
+        if found <= margin:
+            return f"the input finds {found:.0%} of the labels: with a margin of {margin:g} a silent judge would pass"
         if means.get("consistency") == 1.0:
             return f"the input says the same in every repeat on all {len(self.train)} traces"
         turn, failures, why = 0, 0, ""

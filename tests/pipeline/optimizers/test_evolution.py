@@ -142,16 +142,18 @@ def test_a_judge_that_goes_silent_or_always_reports_never_wins(
         assert all(f"cannot stay: {guard} got worse" in trial.reason for trial in spoiled)
 
 
-def test_with_wide_margins_the_trap_is_open(world: World, fake_lm: type[FakeLM]) -> None:
-    """It is the guards that keep the silent judge out, nothing else."""
-    lm = fake_lm(
-        finds=lambda tail: 0.0 if SILENT in tail else 0.6,
-        alarms=lambda tail: 0.0 if SILENT in tail else 0.2,
-        reflects=writes(SILENT),
-    )
-    result = search(world, lm, part_rate=1.0, margins=Margins(1.0, 1.0, 1.0, 1.0))
-    assert result.improved
-    assert SILENT in result.program.rubric
+@pytest.mark.parametrize(("finds", "margin"), [(0.0, 0.05), (0.5, 0.9)])
+def test_where_coverage_can_fall_to_nothing_nothing_is_searched(
+    world: World, fake_lm: type[FakeLM], finds: float, margin: float
+) -> None:
+    """The guard could not tell a silent judge from this input."""
+    lm = fake_lm(finds=lambda tail: 0.0 if SILENT in tail else finds, alarms=lambda _: 0.2, reflects=writes(SILENT))
+    result = search(world, lm, margins=Margins(coverage=margin))
+    assert not result.improved
+    assert "a silent judge would pass" in result.stop_reason
+    assert len(result.trials) == 1
+    assert len(lm.judged) == 16 * 6
+    assert not lm.reflected
 
 
 # -- noise -------------------------------------------------------------------------------------------------------
