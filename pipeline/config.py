@@ -99,7 +99,9 @@ class JudgesConfig(Section):
 
 
 class MatcherConfig(Section):
-    kind: Literal["span", "text"] = "span"
+    """`kind`: one of `pipeline.matching.MATCHERS`."""
+
+    kind: str = "span"
     threshold: float | None = Field(default=None, ge=0, le=1)
 
 

@@ -23,6 +23,7 @@ from pipeline.settings import build_optimizer
 from pipeline.validate import Gates
 
 DATA = "data.jsonl"
+SPLIT = "split.json"
 SEED = "seed"
 """The judges that tuning starts from: the champion."""
 Say = Callable[[str], None]
@@ -90,15 +91,21 @@ def prepare(config: ExperimentConfig, say: Say) -> Run:
     suite.save(folder.programs(SEED))
     if holistic is not None:
         holistic.save(folder.programs(HOLISTIC))
-    return _run(config, folder, dataset, (suite, holistic), settings, say)
+    run = _run(config, folder, dataset, _split(config, dataset), (suite, holistic), settings, say)
+    run.manifest.save(folder[SPLIT])
+    return run
 
 
 def reopen(folder: RunFolder, config: ExperimentConfig, say: Say) -> Run:
-    """A run that was prepared before, with the judges of its folder. Raises as `prepare`."""
+    """A run that was prepared before, with the judges and the split of its folder. Raises as `prepare`.
+
+    A new split of changed data could hold out what was tuned on: data that is not what was split is an error.
+    """
     path = folder[DATA] if config.data.path is None else config.data.path
     suite = JudgeSuite.load(folder.programs(SEED))
     holistic = JudgeSuite.load(folder.programs(HOLISTIC)) if config.judges.holistic else None
-    return _run(config, folder, Dataset.load(path), (suite, holistic), _settings(config), say)
+    manifest = SplitManifest.load(folder[SPLIT])
+    return _run(config, folder, Dataset.load(path), manifest, (suite, holistic), _settings(config), say)
 
 
 def load_data(config: ExperimentConfig) -> Dataset:
@@ -158,11 +165,12 @@ def _run(
     config: ExperimentConfig,
     folder: RunFolder,
     dataset: Dataset,
+    manifest: SplitManifest,
     judges: tuple[JudgeSuite, JudgeSuite | None],
     settings: tuple[list[Optimizer], Gates],
     say: Say,
 ) -> Run:
-    manifest = _split(config, folder, dataset)
+    manifest.check(dataset)
     development = dataset.subset([*manifest.trainset, *manifest.valset])
     parts = ", ".join(f"{len(ids)} {name}" for name, ids in manifest.parts.items())
     say(f"data: {len(dataset)} labelled traces ({parts})")
@@ -179,13 +187,8 @@ def _run(
     )
 
 
-def _split(config: ExperimentConfig, folder: RunFolder, dataset: Dataset) -> SplitManifest:
-    path = config.split.manifest
-    if path is not None:
-        manifest = SplitManifest.load(path)
-    else:
-        seed = config.seed if config.split.seed is None else config.split.seed
-        manifest = make_split(dataset, seed, config.split.fractions)
-    manifest.check(dataset)
-    manifest.save(folder["split.json"])
-    return manifest
+def _split(config: ExperimentConfig, dataset: Dataset) -> SplitManifest:
+    if config.split.manifest is not None:
+        return SplitManifest.load(config.split.manifest)
+    seed = config.seed if config.split.seed is None else config.split.seed
+    return make_split(dataset, seed, config.split.fractions)

@@ -122,7 +122,7 @@ class Reader:
         dimensions = list(THEMES) if self.texts.dimension == HOLISTIC else [self.texts.dimension]
         calm = self._calm()
         for dimension in dimensions:
-            for theme in THEMES[dimension]:
+            for theme in THEMES.get(dimension, ()):
                 rate = self.profile.alarm_rate * theme.share * calm
                 if theme.cue in self.traits.denied:
                     rate *= self.profile.clause_calm

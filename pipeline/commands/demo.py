@@ -74,6 +74,5 @@ MLflow    mlflow ui --backend-store-uri sqlite:///{run_dir.parent / "mlflow.db"}
 Next, with your own traces:
   gpa-judges import TRACES --labels LABELS --out data.jsonl
   gpa-judges evaluate data.jsonl --model openai/gpt-5
-and an experiment of your own, from this one's file:
-  cp {run_dir / "config.yaml"} my.yaml    (set name, data.path and judges.model)
+and an experiment file of your own (the smallest one: gpa-judges optimize --help)
   gpa-judges optimize my.yaml"""

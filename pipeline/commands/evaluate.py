@@ -29,7 +29,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--repeats", type=count, default=1, metavar="N", help="readings of every trace (1)")
     parser.add_argument("--split", type=Path, metavar="FILE", help="a manifest that `gpa-judges split` wrote")
     parser.add_argument("--part", choices=tuple(PARTS), help="the part of the split to read (needs --split)")
-    parser.add_argument("--matcher", choices=("span", "text"), default="span", help="what counts as found (span)")
+    parser.add_argument(
+        "--matcher", default="span", metavar="NAME", help="what counts as found: span (default) or text"
+    )
     parser.add_argument("--out", type=Path, metavar="DIR", help="where judgments and metrics go (runs/evaluate-<hash>)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="(0)")
     parser.add_argument("--concurrency", type=count, default=8, metavar="N", help="judgments in flight (8)")

@@ -44,6 +44,8 @@ def run(args: argparse.Namespace, out: Output) -> int:
     cost = f"{usage.calls:,} calls, {usage.tokens:,} tokens"
     about = f"decision rule: {rule}\nprograms: {programs}\nCost: {cost}"
     following = f"Next, on the testset:\n  gpa-judges validate {run.folder.path}"
+    if suite.hash == run.suite.hash:
+        following = "Nothing was changed, so there is nothing to validate: do not spend the testset on it."
     parts = (columns(rows), steps_table(load_steps(run.folder)), about, following)
     out.result(
         "\n\n".join(part for part in parts if part),

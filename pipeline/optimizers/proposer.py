@@ -13,7 +13,7 @@ from labeled_traces.dataset import LabeledTrace
 from pipeline.metrics.cell import Cell
 from pipeline.optimizers.examples import ExampleBuilder
 from pipeline.optimizers.proposals import ProposalChecks
-from pipeline.optimizers.reflection import Reflector, feedback
+from pipeline.optimizers.reflection import NoReflection, Reflector, feedback
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,7 @@ class Proposer:
         Raises:
             BudgetExhausted: as `Reflector.propose`.
             NotInLedger: a replay lacks the reply.
+            NoReflection: the reflection model answers nothing.
         """
         changed: dict[str, str] = {}
         refused: list[str] = []
@@ -75,7 +76,7 @@ class Proposer:
         for part in parts:
             try:
                 text = self._text(parent, part, told, draw)
-            except NotInLedger:
+            except (NotInLedger, NoReflection):
                 raise
             except LMError as error:
                 replied = False

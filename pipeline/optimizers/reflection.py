@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from judges.judgment import Finding
-from judges.lm import LMRequest, Message
+from judges.ledger import NotInLedger
+from judges.lm import LMError, LMRequest, Message
 from judges.program import PROMPTS
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.label import score_from_impacts
@@ -22,6 +23,8 @@ MOST_LINES = {"missed": 14, "misplaced": 10, "spurious": 10, "wrong score": 3, "
 """Kind of feedback -> the most lines of it, in the order of the prompt."""
 _SAID_CHARS = 240
 _TEMPERATURE = 1.0
+_GIVE_UP_AFTER = 3
+"""So many calls, and not one reply: the reflection model is taken for dead."""
 _MAX_TOKENS = 4096
 _REPLY = re.compile(r"^<<<[ \t]*\n(.*?)^>>>", re.MULTILINE | re.DOTALL)
 
@@ -72,6 +75,10 @@ def place(row: LabeledTrace, span_id: str | None) -> str:
     return "no span" if span is None else f"{span.kind} {json.dumps(span.name, ensure_ascii=False)}"
 
 
+class NoReflection(LMError):
+    """The reflection model has answered nothing at all: a broken set-up, not a proposal that failed."""
+
+
 class Reflector:
     """Asks the reflection model for new texts. An equal prompt that is asked again in this search is a new repeat."""
 
@@ -79,6 +86,7 @@ class Reflector:
         self.context = context
         self.dimension = dimension
         self.calls = 0
+        self.replies = 0
         self._asked: Counter[tuple[Message, ...]] = Counter()
 
     def propose(self, part: str, current: str, lines: Sequence[str]) -> str | None:
@@ -95,6 +103,7 @@ class Reflector:
 
         Raises:
             BudgetExhausted, LMError: no reply.
+            NoReflection: the first calls all failed and none succeeded.
         """
         request = LMRequest(
             model=self.context.reflection_model,
@@ -108,8 +117,18 @@ class Reflector:
         self._asked[messages] += 1
         self.calls += 1
         # In a thread of its own, so that a caller may have a running event loop (a notebook).
-        with ThreadPoolExecutor(1) as thread:
-            reply = thread.submit(asyncio.run, self.context.lm.complete(request)).result()
+        try:
+            with ThreadPoolExecutor(1) as thread:
+                reply = thread.submit(asyncio.run, self.context.lm.complete(request)).result()
+        except NotInLedger:
+            raise
+        except LMError as error:
+            if self.replies == 0 and self.calls >= _GIVE_UP_AFTER:
+                raise NoReflection(
+                    error.kind, f"the reflection model {request.model!r} gave no reply: {error}"
+                ) from error
+            raise
+        self.replies += 1
         return "" if reply.finish_reason == "length" else reply.text
 
 

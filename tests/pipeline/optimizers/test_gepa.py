@@ -83,18 +83,32 @@ def test_a_change_without_effect_is_accepted_far_less_than_half_of_the_time(
     assert improved <= 2
 
 
-def test_a_dead_reflection_model_ends_the_search_soon(world: World, fake_lm: type[FakeLM]) -> None:
+def test_a_reflection_model_that_dies_ends_the_search_soon(world: World, fake_lm: type[FakeLM]) -> None:
+    class Dying(fake_lm):  # type: ignore[valid-type,misc]
+        answers = 1
+
+        async def complete(self, request: Any) -> Any:
+            if request.messages[-1].content.startswith("# Improve"):
+                if self.answers == 0:
+                    raise LMError("timeout", "gone")
+                self.answers -= 1
+            return await super().complete(request)
+
+    result = search(world, Dying(), max_iterations=20, max_failures=3)
+    assert "proposals in a row failed" in result.stop_reason
+    assert "gone" in result.stop_reason
+    assert len(result.trials) <= 5
+
+
+def test_a_reflection_model_that_never_answers_is_an_error(world: World, fake_lm: type[FakeLM]) -> None:
     class Dead(fake_lm):  # type: ignore[valid-type,misc]
         async def complete(self, request: Any) -> Any:
             if request.messages[-1].content.startswith("# Improve"):
-                raise LMError("timeout", "gone")
+                raise LMError("provider_error", "no credentials")
             return await super().complete(request)
 
-    result = search(world, Dead(), max_iterations=20, max_failures=3)
-    assert not result.improved
-    assert result.stop_reason.startswith("3 proposals in a row failed")
-    assert "gone" in result.stop_reason
-    assert len(result.trials) == 4
+    with pytest.raises(LMError, match=r"the reflection model .* gave no reply: no credentials"):
+        search(world, Dead(), max_iterations=20, max_failures=3)
 
 
 @pytest.mark.parametrize(
