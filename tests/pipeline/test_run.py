@@ -379,6 +379,18 @@ def test_data_that_changed_after_its_split(finished: Result, tmp_path: Path) -> 
     assert not list(tmp_path.glob("small-*/ledger.sqlite"))
 
 
+def test_data_that_changed_after_the_tuning_is_not_split_anew(finished: Result, tmp_path: Path) -> None:
+    """A new split of other rows would hold out traces that were tuned on."""
+    rows = list(Dataset.load(finished.run_dir / "data.jsonl"))
+    Dataset(rows).save(tmp_path / "data.jsonl")
+    run, *_ = optimize(cheap(tmp_path, data={"path": "data.jsonl"}), quiet)
+    split = (run.folder.path / "split.json").read_bytes()
+    Dataset(rows[3:]).save(tmp_path / "data.jsonl")
+    with pytest.raises(TraceError, match="split again"):
+        validate_run(run.folder.path, quiet)
+    assert (run.folder.path / "split.json").read_bytes() == split
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
