@@ -85,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _exit_code(error: Exception) -> int:
-    """DESIGN section 10. The imports cost nothing here: what raised the error has made them."""
+    """The exit code of an error. The imports cost nothing here: what raised the error has made them."""
     from judges.lm import BudgetExhausted, JudgeError, LMError
     from labeled_traces.trace import TraceError
     from pipeline.config import PipelineError

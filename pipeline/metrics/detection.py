@@ -1,4 +1,4 @@
-"""How many labels the judges find, where they point, and how much else they report. DESIGN: coverage, localization,
+"""How many labels the judges find, where they point, and how much else they report: coverage, localization,
 precision, false alarms."""
 
 from __future__ import annotations
