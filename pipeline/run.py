@@ -21,7 +21,7 @@ from pipeline.results import Result
 from pipeline.run_folder import ARTIFACTS, RunFolder
 from pipeline.step_selection import selection_calls
 from pipeline.tracking import Tracker
-from pipeline.tune import METRICS, load_tuned, tune
+from pipeline.tune import METRICS, check_split, load_tuned, tune
 
 VALIDATION = "validation.json"
 REPORT = "report.html"
@@ -54,6 +54,7 @@ def validate_run(path: Path, say: Say) -> Result:
     """The verdict on a run that `optimize` has tuned. Raises as `run_experiment`."""
     run = reopen(*RunFolder.open(path), say)
     tuned = load_tuned(run.folder)
+    check_split(run)
     with _tracked(run) as tracker, run.open_lm() as lm:
         _announce(run, testset_cost(run), lm, say)
         return _prove(run, tuned, lm, tracker, say)

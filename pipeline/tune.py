@@ -9,6 +9,7 @@ from typing import Any
 from judges.judgment import Judgment
 from judges.lm import LM
 from judges.program import JudgeSuite
+from labeled_traces.split import LeakageError
 from labeled_traces.trace import TraceError
 from pipeline.chain import STAGE_REPEATS, StepResult, run_steps, search_summary
 from pipeline.config import PipelineError
@@ -32,10 +33,13 @@ def tune(run: Run, lm: LM, say: Say) -> JudgeSuite:
         BudgetExhausted: the budget ended; what was found so far is in the folder, `metrics.json` is not.
         LMError: no call succeeded.
     """
+    # Of an earlier tuning: beside programs that are being written anew it would vouch for half of them.
+    run.folder[METRICS].unlink(missing_ok=True)
     done = run_steps(run, lm, TUNED, say)
     suite, steps = select_steps(run, done, lm, say)
     suite.save(run.folder.programs(TUNED))
     summary: dict[str, Any] = {
+        "split": run.manifest.hash,
         "dimensions": {name: _summary(name, suite, done, steps) for name in suite.programs},
         "steps": [step.to_json() for step in steps],
         "searches": [{name: search_summary(result) for name, result in step.results.items()} for step in done],
@@ -66,6 +70,20 @@ def load_tuned(folder: RunFolder) -> JudgeSuite:
         f"tuning has not ended in {folder.path}: start `gpa-judges optimize {folder['config.yaml']}` again; "
         "what was paid is not paid again"
     )
+
+
+def check_split(run: Run) -> None:
+    """Holds the tuned judges to the split that they were tuned on.
+
+    Raises:
+        LeakageError: the run has another split now, so its testset may be what they saw.
+    """
+    tuned_on = (run.folder.read_json(METRICS) or {}).get("split")
+    if tuned_on != run.manifest.hash:
+        raise LeakageError(
+            f"{run.folder.path}: the judges were tuned on another split (hash {tuned_on}) than split.json is now "
+            f"(hash {run.manifest.hash}): start `gpa-judges optimize` again"
+        )
 
 
 def load_steps(folder: RunFolder) -> tuple[StepReport, ...]:

@@ -343,6 +343,27 @@ def test_a_damaged_summary_is_told(tmp_path: Path) -> None:
         validate_run(run.folder.path, quiet)
 
 
+def test_a_split_that_was_replaced_after_the_tuning_is_refused(tmp_path: Path) -> None:
+    run, _, _ = optimize(cheap(tmp_path), quiet)
+    make_split(run.dataset, 77).save(run.folder["split.json"])
+    with pytest.raises(LeakageError, match="tuned on another split"):
+        validate_run(run.folder.path, quiet)
+
+
+def test_a_repeat_that_is_broken_off_leaves_no_tuned_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = cheap(tmp_path)
+    run, _, _ = optimize(config, quiet)
+
+    def broken_off(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pipeline.tune.run_steps", broken_off)
+    with pytest.raises(KeyboardInterrupt):
+        optimize(config, quiet)
+    with pytest.raises(PipelineError, match="tuning has not ended"):
+        validate_run(run.folder.path, quiet)
+
+
 def test_a_search_with_a_small_budget_warns(tmp_path: Path) -> None:
     lines: list[str] = []
     optimize(experiment(tmp_path, search={"settings": {"max_calls": 30}}, rule={"enabled": False}), lines.append)
