@@ -1,14 +1,19 @@
-"""Reading and writing text files line by line, with errors that name file and line."""
+"""Reading and writing text, JSON and YAML files, with errors that name file and line."""
 
 from __future__ import annotations
 
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from labeled_traces.trace import JSON, TraceError
+
+_RECORDS = "a JSON or JSON Lines file in UTF-8"
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -17,15 +22,15 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     Raises:
         TraceError: no such file, a folder, unreadable, or not UTF-8 text.
     """
-    return ((number, line) for number, line in _all_lines(path) if line.strip())
+    return ((number, line) for number, line in _all_lines(path, _RECORDS) if line.strip())
 
 
-def read_text(path: Path) -> str:
-    """The whole file. Raises as `read_lines` does."""
-    return "".join(line for _, line in _all_lines(path))
+def read_text(path: Path, accepted: str = _RECORDS) -> str:
+    """The whole file. Raises as `read_lines` does, with `accepted` in the message."""
+    return "".join(line for _, line in _all_lines(path, accepted))
 
 
-def _all_lines(path: Path) -> Iterator[tuple[int, str]]:
+def _all_lines(path: Path, accepted: str) -> Iterator[tuple[int, str]]:
     try:
         with path.open("rb") as file:
             for number, raw in enumerate(file, 1):
@@ -33,13 +38,11 @@ def _all_lines(path: Path) -> Iterator[tuple[int, str]]:
                     # Some writers let a lone surrogate through as three bytes: read, and left to whoever reads on.
                     line = raw.decode("utf-8", "surrogatepass")
                 except UnicodeDecodeError as error:
-                    raise TraceError(f"{path}, line {number}: not UTF-8 text ({error.reason}): {_ACCEPTED}") from None
+                    reason = f"not UTF-8 text ({error.reason}): accepted is {accepted}"
+                    raise TraceError(f"{path}, line {number}: {reason}") from None
                 yield number, line.removeprefix("\ufeff") if number == 1 else line
     except OSError as error:
-        raise TraceError(f"{path}: cannot be read ({error.strerror}): {_ACCEPTED}") from None
-
-
-_ACCEPTED = "accepted is a JSON or JSON Lines file in UTF-8"
+        raise TraceError(f"{path}: cannot be read ({error.strerror}): accepted is {accepted}") from None
 
 
 def parse_json(text: str, where: str) -> JSON:
@@ -50,6 +53,93 @@ def parse_json(text: str, where: str) -> JSON:
         raise TraceError(f"{where}: nested too deeply to read") from None
     except ValueError as error:
         raise TraceError(f"{where}: not JSON ({error})") from None
+
+
+def read_yaml(path: Path) -> dict[str, JSON]:
+    """The mapping that a YAML file holds; a value that JSON does not have (a date, a set ...) is an error.
+
+    Raises:
+        TraceError: no such file, or not such a mapping; names file and line.
+    """
+    return parse_yaml(read_text(path, "a YAML file in UTF-8"), str(path))
+
+
+def parse_yaml(text: str, where: str) -> dict[str, JSON]:
+    """As `read_yaml`, for a text. Raises: TraceError, naming `where` and the line."""
+    value: Any = None
+    try:
+        loader = _YAML(text)
+        try:
+            value = loader.get_single_data()
+        except RecursionError:
+            raise TraceError(f"{where}, line {loader.line + 1}: nested too deeply to read") from None
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f", line {mark.line + 1}" if mark is not None else ""
+        raise TraceError(f"{where}{line}: not readable YAML ({error.problem or error.context})") from None
+    except yaml.reader.ReaderError as error:
+        line = f", line {text.count(chr(10), 0, error.position) + 1}"
+        raise TraceError(f"{where}{line}: not readable YAML ({error.reason})") from None
+    if not isinstance(value, dict):
+        kind = "empty" if value is None else type(value).__name__
+        raise TraceError(f"{where}: is {kind}: accepted is a YAML mapping (`key: value` lines)")
+    return value
+
+
+class _YAML(yaml.SafeLoader):
+    """YAML as far as JSON has it. Aliases may repeat a value, but neither hold themselves nor blow up."""
+
+    def get_single_node(self) -> yaml.Node | None:
+        root = super().get_single_node()
+        stack = [(root, 0)] if root is not None else []
+        seen = 0
+        while stack:
+            node, depth = stack.pop()
+            seen += 1
+            if depth > _DEEPEST or seen > _MOST_NODES:
+                raise _fault("nested too deeply" if depth > _DEEPEST else f"more than {_MOST_NODES} values", node)
+            if isinstance(node, yaml.MappingNode):
+                stack += [(part, depth + 1) for pair in node.value for part in pair]
+            elif isinstance(node, yaml.SequenceNode):
+                stack += [(part, depth + 1) for part in node.value]
+        return root
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else []:
+            merge = key.tag == "tag:yaml.org,2002:merge"
+            if not merge and key.tag != "tag:yaml.org,2002:str":
+                raise _fault(f"a key {_short(key)} that is no text: accepted as text, in quotes", key)
+            if not merge and key.value in seen:
+                raise _fault(f"the key {_short(key)} is there twice", key)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            if node.tag.removeprefix("tag:yaml.org,2002:") in _JSON_TAGS:
+                return super().construct_object(node, deep)
+        except (ValueError, LookupError):  # a tag that its value does not fit: `!!int x`, `!!bool x`
+            pass
+        kind = node.tag.rpartition(":")[2]
+        raise _fault(f"a value {_short(node)} of type {kind}: accepted as text, in quotes", node)
+
+
+def _fault(problem: str, node: yaml.Node) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(None, None, problem, node.start_mark)
+
+
+def _short(node: yaml.Node) -> str:
+    if isinstance(node, yaml.ScalarNode):
+        return repr(node.value[:80])
+    return "(a mapping)" if isinstance(node, yaml.MappingNode) else "(a sequence)"
+
+
+_DEEPEST = 50
+_MOST_NODES = 100_000
+_JSON_TAGS = {"null", "bool", "int", "float", "str", "seq", "map"}
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from labeled_traces.files import parse_json, read_lines, read_text, write_lines
+from labeled_traces.files import parse_json, parse_yaml, read_lines, read_text, read_yaml, write_lines
 from labeled_traces.trace import TraceError
 
 
@@ -55,3 +55,46 @@ def test_a_write_that_breaks_leaves_the_old_file(tmp_path: Path) -> None:
         write_lines(path, lines())
     assert path.read_text() == "old\n"
     assert [file.name for file in path.parent.iterdir()] == ["a.jsonl"]
+
+
+def test_yaml_is_a_mapping_of_json_values(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_bytes('\ufeffnote: "2024-01-01"\nsame: &s {x: [1, 2.5, null, true]}\nother: {<<: *s, y: é}\n'.encode())
+    x = [1, 2.5, None, True]
+    assert read_yaml(path) == {"note": "2024-01-01", "same": {"x": x}, "other": {"x": x, "y": "é"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: 1\nb: [", "line 2: not readable YAML"),
+        ("a: 1\nb: {c: 1, c: 2}", "line 2: .*'c' is there twice"),
+        ("a: 1\nday: 2024-01-01", "line 2: .*'2024-01-01' of type timestamp: accepted as text, in quotes"),
+        ("a: 1\nday: 2024-13-99", "line 2: .*timestamp"),
+        ("a: 1\nb: !!set {x, y}", r"line 2: .*a value \(a mapping\) of type set"),
+        ("a: 1\nb: !!int x", "line 2: .*type int"),
+        ("a: 1\nb: !!int ''", "line 2: .*type int"),
+        ("a: 1\nb: " + "9" * 5000, "line 2: .*'9{80}' of type int"),
+        ("a: 1\n404: x", "line 2: .*key '404' that is no text"),
+        ("a: 1\n? [1]\n: x", r"line 2: .*key \(a sequence\)"),
+        ("a: 1\nb: &b [*b]", "line 2: .*nested too deeply"),
+        ("a: 1\nb: " + "[" * 5000, "line 2: nested too deeply"),
+        ("a: 1\nb: " + "[" * 60 + "]" * 60, "line 2: .*nested too deeply"),
+        ("a: 1\nb: \x00", "line 2: .*special characters"),
+        ("a0: &a0 [x]\n" + "".join(f"a{i}: &a{i} [{f'*a{i - 1},' * 9}]\n" for i in range(1, 10)), ".*more than 100000"),
+        ("a: 1\n---\nb: 2", "line 2: .*another document"),
+        ("", "is empty: accepted is a YAML mapping"),
+        ("- a", "is list: accepted is a YAML mapping"),
+    ],
+)
+def test_a_fault_in_yaml_names_file_and_line(text: str, message: str) -> None:
+    with pytest.raises(TraceError, match=f"^my.yaml(, |: ){message}"):
+        parse_yaml(text, "my.yaml")
+
+
+def test_a_yaml_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match=r"none\.yaml: cannot be read .*accepted is a YAML file"):
+        read_yaml(tmp_path / "none.yaml")
+    (tmp_path / "a.yaml").write_bytes(b"a: 1\nb: \xff")
+    with pytest.raises(TraceError, match=r"a\.yaml, line 2: not UTF-8 text .*accepted is a YAML file"):
+        read_yaml(tmp_path / "a.yaml")
