@@ -7,7 +7,7 @@ from typing import Any
 
 from labeled_traces.trace import JSON
 from pipeline.config import PipelineError
-from pipeline.tracking import refusals
+from pipeline.tracking import connect, refusals
 
 _PAGE = 100
 
@@ -21,10 +21,9 @@ class MlflowTraces:
     def __init__(self, uri: str, experiment: str) -> None:
         self.uri = uri
         with refusals(uri):
-            from mlflow import MlflowClient
             from mlflow.tracing.client import TracingClient
 
-            found = MlflowClient(tracking_uri=uri).get_experiment_by_name(experiment)
+            found = connect(uri).get_experiment_by_name(experiment)
             self._client = TracingClient(uri)
         if found is None:
             raise PipelineError(f"MLflow at {uri} has no experiment {experiment!r}: accepted is one that holds traces")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.config import PipelineError, TrackingConfig
+from pipeline.local_store import database_uri, ensure_store
 
 RUN_FILE = "mlflow.json"
 _PARAM_LENGTH = 6000
@@ -39,9 +40,7 @@ class Tracker:
         """
         uri = settings.uri or default_uri(output)
         with refusals(uri):
-            from mlflow import MlflowClient
-
-            client = MlflowClient(tracking_uri=uri)
+            client = connect(uri, create=True)
             run_id = _known_run(client, run_dir, uri)
             if run_id is None:
                 # A local store keeps its artifacts beside it; a server decides for itself.
@@ -106,9 +105,20 @@ class Tracker:
 
 
 def default_uri(output: Path) -> str:
-    """The SQLite store of an output folder. The two characters that mean something in a database URL are escaped."""
-    path = str((output / "mlflow.db").absolute())
-    return f"sqlite:///{path.replace('%', '%25').replace('?', '%3F')}"
+    """The SQLite store of an output folder."""
+    return database_uri(output / "mlflow.db")
+
+
+def connect(uri: str, *, create: bool = False) -> Any:
+    """MLflow's client. `create`: make the SQLite file that the URI names, if there is none. Inside `refusals` only.
+
+    Raises:
+        PipelineError: there is no such file.
+    """
+    from mlflow import MlflowClient
+
+    ensure_store(uri, create=create)
+    return MlflowClient(tracking_uri=uri, registry_uri=uri)
 
 
 def _known_run(client: Any, run_dir: Path, uri: str) -> str | None:
@@ -144,12 +154,13 @@ def find_experiment(client: Any, name: str, artifacts: str | None = None) -> str
 def refusals(uri: str) -> Iterator[None]:
     """MLflow's and its transports' errors as one of ours."""
     _quiet()
+    from alembic.util import CommandError
     from mlflow.exceptions import MlflowException
     from sqlalchemy.exc import SQLAlchemyError
 
     try:
         yield
-    except (MlflowException, SQLAlchemyError, OSError) as error:
+    except (MlflowException, SQLAlchemyError, CommandError, OSError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         accepted = "accepted is a tracking URI such as sqlite:////path/mlflow.db"
         raise PipelineError(f"MLflow at {uri} refused: {reason}; {accepted}") from error

@@ -7,7 +7,7 @@ from typing import Any
 
 from pipeline.config import PipelineError
 from pipeline.export.scorer import same_scorer
-from pipeline.tracking import find_experiment, refusals
+from pipeline.tracking import connect, find_experiment, refusals
 
 _HISTORY = "gpa.champions"
 _ABSENT = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE", "NOT_FOUND")
@@ -23,10 +23,9 @@ class Store:
     def __init__(self, uri: str, experiment: str, *, create: bool) -> None:
         self.uri = uri
         with refusals(uri):
-            from mlflow import MlflowClient
             from mlflow.genai.scorers.registry import MlflowTrackingStore
 
-            self._client = MlflowClient(tracking_uri=uri, registry_uri=uri)
+            self._client = connect(uri, create=create)
             self._scorers = MlflowTrackingStore(uri)
             found = self._client.get_experiment_by_name(experiment)
             if found is None and not create:

@@ -10,7 +10,7 @@ from typing import Any
 
 from labeled_traces.dataset import Dataset
 from labeled_traces.trace import text_hash
-from pipeline.tracking import find_experiment, refusals
+from pipeline.tracking import connect, find_experiment, refusals
 
 RECALIBRATION, ROLLBACK = "recalibration", "rollback"
 _RECORD, _PREFIX, _TRACES, _DIGEST = "gpa.record", "gpa.prefix", "gpa.traces", "gpa.digest"
@@ -63,9 +63,7 @@ class Records:
         self.uri = uri
         self.prefix = prefix
         with refusals(uri):
-            from mlflow import MlflowClient
-
-            self._client = MlflowClient(tracking_uri=uri)
+            self._client = connect(uri)
             self._experiment_id = find_experiment(self._client, experiment)
 
     def all(self) -> list[Record]:
