@@ -12,6 +12,7 @@ import yaml
 
 from judges.judgment import Finding, Judgment, Outcome
 from judges.lm import JudgeError
+from labeled_traces.files import read_yaml
 from labeled_traces.label import Impact, score_from_impacts
 from labeled_traces.trace import TraceError
 
@@ -107,9 +108,9 @@ class DecisionRule:
         if not path.exists():
             return cls()
         try:
-            values = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise JudgeError(f"{path}: not a decision rule: {error}") from error
+            values = read_yaml(path)
+        except TraceError as error:
+            raise JudgeError(f"not a decision rule: {error}") from error
         return cls.from_json(values, str(path))
 
 

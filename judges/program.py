@@ -14,8 +14,9 @@ import yaml
 from judges.decision import DecisionRule
 from judges.judgment import HOLISTIC, Outcome
 from judges.lm import JudgeError
+from labeled_traces.files import read_yaml
 from labeled_traces.label import DIMENSIONS, SCORES
-from labeled_traces.trace import text_hash
+from labeled_traces.trace import TraceError, text_hash
 
 PROMPTS = Path(__file__).parent / "prompts"
 PARTS = {
@@ -163,26 +164,29 @@ class JudgeProgram:
         try:
             # Bytes, since reading as text would change the line breaks and with them the hash.
             texts = {part: (folder / name).read_bytes().decode() for part, name in PARTS.items()}
-            about = yaml.safe_load((folder / "program.yaml").read_text(encoding="utf-8"))
-            knobs = yaml.safe_load((folder / "knobs.yaml").read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            about, knobs = read_yaml(folder / "program.yaml"), read_yaml(folder / "knobs.yaml")
+        except (OSError, UnicodeDecodeError, TraceError) as error:
             raise JudgeError(
                 f"{folder} is not a judge program: {error}. Accepted is a folder with "
                 f"{', '.join([*PARTS.values(), 'knobs.yaml', 'program.yaml'])}"
             ) from error
-        if not isinstance(about, dict) or "dimension" not in about:
-            raise JudgeError(f"{folder / 'program.yaml'} names no dimension")
+        about = {"origin": "unknown", "hash": None, "parent": None, **about}
+        if set(about) != {"dimension", "hash", "parent", "origin"}:
+            raise JudgeError(f"{folder / 'program.yaml'}: accepted are dimension, hash, parent and origin")
+        for key, value in about.items():
+            if not isinstance(value, str) and (key not in ("hash", "parent") or value is not None):
+                raise JudgeError(f"{folder / 'program.yaml'}: `{key}` is {value!r:.80}: accepted is a text")
         try:
             program = cls(
                 dimension=str(about["dimension"]),
                 knobs=_knobs(knobs, "knobs.yaml"),
-                parent=about.get("parent"),
-                origin=str(about.get("origin", "unknown")),
+                parent=about["parent"],
+                origin=str(about["origin"]),
                 **texts,
             )
         except JudgeError as error:
             raise JudgeError(f"{folder}: {error}") from error
-        saved = about.get("hash")
+        saved = about["hash"]
         return program if saved in (None, program.hash) else replace(program, parent=str(saved), origin="edited")
 
 

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
+from judges.program import Knobs
 from labeled_traces.label import DIMENSIONS
+from pipeline.explain import explain, keys, not_text, unknown
 
 C = TypeVar("C", bound="Section")
 
@@ -22,7 +33,26 @@ class PipelineError(ValueError):
 class Section(BaseModel):
     """A part of a configuration file."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _true_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation is not bool:
+            raise ValueError("true and false are not accepted here")
+        return value
+
+
+def _all(shares: tuple[float, float, float]) -> tuple[float, float, float]:
+    if min(shares) <= 0 or not math.isclose(sum(shares), 1, abs_tol=1e-6):
+        raise ValueError("accepted are three positive numbers that add up to 1")
+    return shares
+
+
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+Shares = Annotated[tuple[float, float, float], AfterValidator(_all)]
+"""Of train, val and test."""
+Dollars = Annotated[float, Field(ge=0)]
 
 
 class SimulatedData(Section):
@@ -33,7 +63,7 @@ class SimulatedData(Section):
     """
 
     traces: int = Field(default=400, ge=10, le=100_000)
-    seed: int = 0
+    seed: Seed = 0
     fault_scale: float = Field(default=2.0, gt=0, le=10)
     rater: bool = True
     shuffle_labels: bool = False
@@ -56,8 +86,8 @@ class SplitConfig(Section):
     """`manifest`: a split that `gpa-judges split` wrote; else one is made from `fractions` (train, val, test)."""
 
     manifest: Path | None = None
-    fractions: tuple[float, float, float] = (0.35, 0.25, 0.4)
-    seed: int | None = None
+    fractions: Shares = (0.35, 0.25, 0.4)
+    seed: Seed | None = None
 
 
 class JudgesConfig(Section):
@@ -78,18 +108,24 @@ class JudgesConfig(Section):
     trace_tokens: int | None = None
     layout: Literal["shared_prefix", "mlflow"] | None = None
     concurrency: int = Field(default=8, ge=1, le=1000)
-    timeout: float = Field(default=60.0, gt=0)
+    timeout: float = Field(default=60.0, gt=0, le=86_400)
 
     @field_validator("dimensions")
     @classmethod
     def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
             if name not in DIMENSIONS:
-                hint = did_you_mean(name, DIMENSIONS)
-                raise ValueError(f"{name!r} is unknown{hint}: accepted are {', '.join(DIMENSIONS)}")
+                raise ValueError(unknown(name, DIMENSIONS))
         if not names or len(set(names)) != len(names):
             raise ValueError("needs at least one dimension, each once")
         return names
+
+    @field_validator("model", "endpoint", "temperature", "max_tokens", "trace_tokens")
+    @classmethod
+    def _knob(cls, value: Any, info: ValidationInfo) -> Any:
+        if value is not None:
+            Knobs(**{str(info.field_name): value})
+        return value
 
     @property
     def knobs(self) -> dict[str, Any]:
@@ -102,7 +138,7 @@ class MatcherConfig(Section):
     """`kind`: one of `pipeline.matching.MATCHERS`."""
 
     kind: str = "span"
-    threshold: float | None = Field(default=None, ge=0, le=1)
+    threshold: float | None = Field(default=None, gt=0, le=1)
 
 
 class SearchConfig(Section):
@@ -144,8 +180,8 @@ class ValidationConfig(Section):
 class BudgetConfig(Section):
     """Caps on what the whole run may spend; None: no cap. Spending never passes a cap."""
 
-    calls: int | None = Field(default=None, ge=1)
-    tokens: int | None = Field(default=None, ge=1)
+    calls: int | None = Field(default=None, ge=1, lt=2**63)
+    tokens: int | None = Field(default=None, ge=1, lt=2**63)
     dollars: float | None = Field(default=None, gt=0)
 
 
@@ -157,65 +193,39 @@ class TrackingConfig(Section):
     experiment: str = "gpa-judges"
 
 
-def one_or_many_steps(value: Any) -> Any:
+def _one_or_many(value: Any) -> Any:
     """A search as a list of steps."""
     if not value or not isinstance(value, Mapping | list | tuple):
         raise ValueError("accepted is one step (optimizer, settings) or a list of steps")
     return [value] if isinstance(value, Mapping) else value
 
 
-class ExperimentConfig(Section):
-    """One experiment. Relative paths in a file are relative to that file.
+class TuningConfig(Section):
+    """What experiments and re-calibrations share: how judges are searched and what they must show.
 
     `search`: one step, or a list of steps, of which each starts from the programs that the one before returned.
     `prices`: model -> [input, output] in dollars per million tokens, for models that LiteLLM has no price of.
     """
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
-    seed: int = Field(default=0, ge=0)
-    output: Path = Path("runs")
-    data: DataConfig
-    split: SplitConfig = SplitConfig()
-    judges: JudgesConfig = JudgesConfig()
+    seed: Seed = 0
     matcher: MatcherConfig = MatcherConfig()
-    search: tuple[SearchConfig, ...] = (SearchConfig(),)
+    search: Annotated[tuple[SearchConfig, ...], BeforeValidator(_one_or_many)] = (SearchConfig(),)
     selection: SelectionConfig = SelectionConfig()
     rule: RuleConfig = RuleConfig()
     validation: ValidationConfig = ValidationConfig()
     budget: BudgetConfig = BudgetConfig()
-    prices: dict[str, tuple[float, float]] = Field(default_factory=dict)
+    prices: dict[str, tuple[Dollars, Dollars]] = Field(default_factory=dict)
+
+
+class ExperimentConfig(TuningConfig):
+    """One experiment. Relative paths in a file are relative to that file."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
+    output: Path = Path("runs")
+    data: DataConfig
+    split: SplitConfig = SplitConfig()
+    judges: JudgesConfig = JudgesConfig()
     tracking: TrackingConfig = TrackingConfig()
-
-    _steps = field_validator("search", mode="before")(one_or_many_steps)
-
-
-def load_config(path: Path) -> ExperimentConfig:
-    """Reads an experiment file.
-
-    Raises:
-        PipelineError: no such file, not YAML, an unknown key or a value that is not accepted; names file and key path.
-    """
-    return parse_config(read_yaml(path, "an experiment"), str(path), path.parent)
-
-
-def parse_config(values: Any, where: str, folder: Path) -> ExperimentConfig:
-    """An experiment from plain values; `folder` is what relative paths are relative to.
-
-    Raises:
-        PipelineError: as `load_config`.
-    """
-    return _absolute(validated(ExperimentConfig, values, where), folder)
-
-
-def read_yaml(path: Path, what: str) -> Any:
-    """
-    Raises:
-        PipelineError: no such file, or not YAML.
-    """
-    try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise PipelineError(f"{path} cannot be read as {what}: {error}") from error
 
 
 def validated(kind: type[C], values: Any, where: str) -> C:
@@ -225,55 +235,10 @@ def validated(kind: type[C], values: Any, where: str) -> C:
         PipelineError: an unknown key or a value that is not accepted; names the key's path.
     """
     if not isinstance(values, dict):
-        raise PipelineError(f"{where}: accepted is a mapping with the keys {', '.join(kind.model_fields)}")
+        raise PipelineError(f"{where}: accepted is a mapping with the keys {', '.join(keys(kind))}")
+    for path in not_text(values):
+        raise PipelineError(f"{where}: `{path}`: a lone surrogate is no text")
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        raise PipelineError("\n".join(_explain(kind, where, row, values) for row in error.errors())) from error
-
-
-def did_you_mean(name: str, accepted: Iterable[str]) -> str:
-    """A hint for an error message, empty where no accepted name is close."""
-    close = difflib.get_close_matches(name, accepted, n=1, cutoff=0.6)
-    return f" (did you mean `{close[0]}`?)" if close else ""
-
-
-def _explain(kind: type[Section], where: str, row: Any, values: Mapping[str, Any]) -> str:
-    location = [*row["loc"]]
-    if location[:2] == ["search", 0] and isinstance(values["search"], Mapping):
-        del location[1]  # a single step, which is no list in the file
-    path = ".".join(map(str, location))
-    if row["type"] == "extra_forbidden":
-        *parents, key = location
-        accepted = _fields(kind, parents)
-        return f"{where}: unknown key `{path}`{did_you_mean(str(key), accepted)}: accepted are {', '.join(accepted)}"
-    if row["type"] == "missing":
-        return f"{where}: the key `{path}` is missing"
-    message = row["msg"].removeprefix("Value error, ")
-    given = row["input"]
-    shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool | None) else ""
-    return f"{where}: `{path}`: {message}{shown}"
-
-
-def _fields(kind: type[Section], path: Sequence[str | int]) -> list[str]:
-    """The keys of the section at this path."""
-    model: Any = kind
-    for key in path:
-        field = model.model_fields[key].annotation if key in model.model_fields else None
-        sections = [kind for kind in (field, *get_args(field)) if isinstance(kind, type) and issubclass(kind, Section)]
-        model = sections[0] if sections else model
-    return list(model.model_fields)
-
-
-def _absolute(config: ExperimentConfig, folder: Path) -> ExperimentConfig:
-    def at(path: Path | None) -> Path | None:
-        return None if path is None else (folder / path.expanduser()).absolute()
-
-    return config.model_copy(
-        update={
-            "output": at(config.output),
-            "data": config.data.model_copy(update={"path": at(config.data.path)}),
-            "split": config.split.model_copy(update={"manifest": at(config.split.manifest)}),
-            "judges": config.judges.model_copy(update={"programs": at(config.judges.programs)}),
-        }
-    )
+        raise PipelineError("\n".join(explain(kind, where, row, values) for row in error.errors())) from error

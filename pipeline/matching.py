@@ -12,6 +12,7 @@ from judges.judgment import Finding
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.label import ErrorLabel
 from pipeline.config import PipelineError
+from pipeline.explain import unknown
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.intp]
@@ -119,7 +120,7 @@ def build_matcher(kind: str, rows: Sequence[LabeledTrace], threshold: float | No
         PipelineError: an unknown kind, or what the matcher itself refuses.
     """
     if kind not in MATCHERS:
-        raise PipelineError(f"matcher {kind!r} is unknown: accepted are {', '.join(MATCHERS)}")
+        raise PipelineError(f"matcher {unknown(kind, MATCHERS)}")
     return MATCHERS[kind](rows, TEXT_THRESHOLD if threshold is None else threshold)
 
 

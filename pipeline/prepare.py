@@ -16,10 +16,10 @@ from labeled_traces.label import DIMENSIONS
 from labeled_traces.simulated import FaultRates, rate, shuffle_labels, simulate
 from labeled_traces.split import SplitManifest, make_split
 from pipeline.config import ExperimentConfig, PipelineError, SearchConfig, SimulatedData
+from pipeline.config_file import build_settings
 from pipeline.matching import Matcher, build_matcher
 from pipeline.optimizers.base import Optimizer
 from pipeline.run_folder import RunFolder
-from pipeline.settings import build_optimizer
 from pipeline.validate import Gates
 
 DATA = "data.jsonl"
@@ -81,7 +81,7 @@ def prepare(config: ExperimentConfig, say: Say) -> Run:
         PipelineError, JudgeError, TraceError: something is not as it should be; nothing was spent.
         LeakageError: the split's parts have something in common.
     """
-    settings = _settings(config)
+    settings = build_settings(config)
     suite, holistic = load_judges(config)
     dataset = load_data(config)
     hashes = {"data": dataset.hash, "judges": suite.hash, HOLISTIC: holistic.hash if holistic else None}
@@ -105,7 +105,7 @@ def reopen(folder: RunFolder, config: ExperimentConfig, say: Say) -> Run:
     suite = JudgeSuite.load(folder.programs(SEED))
     holistic = JudgeSuite.load(folder.programs(HOLISTIC)) if config.judges.holistic else None
     manifest = SplitManifest.load(folder[SPLIT])
-    return _run(config, folder, Dataset.load(path), manifest, (suite, holistic), _settings(config), say)
+    return _run(config, folder, Dataset.load(path), manifest, (suite, holistic), build_settings(config), say)
 
 
 def load_data(config: ExperimentConfig) -> Dataset:
@@ -143,14 +143,6 @@ def load_judges(config: ExperimentConfig) -> tuple[JudgeSuite, JudgeSuite | None
 def with_knobs(suite: JudgeSuite, knobs: Mapping[str, object]) -> JudgeSuite:
     """The suite with these knobs in all of its programs."""
     return replace(suite, programs={name: program.with_knobs(**knobs) for name, program in suite.programs.items()})
-
-
-def _settings(config: ExperimentConfig) -> tuple[list[Optimizer], Gates]:
-    names = ["search"] if len(config.search) == 1 else [f"search.{number}" for number in range(len(config.search))]
-    optimizers = [
-        build_optimizer(step.optimizer, step.settings, name) for step, name in zip(config.search, names, strict=True)
-    ]
-    return optimizers, Gates.parse(config.validation.gates)
 
 
 def _step(config: SearchConfig, optimizer: Optimizer, suite: JudgeSuite) -> Step:

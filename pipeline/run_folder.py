@@ -12,7 +12,8 @@ import yaml
 
 from labeled_traces.files import parse_json, read_lines, write_lines
 from labeled_traces.trace import text_hash
-from pipeline.config import ExperimentConfig, PipelineError, load_config
+from pipeline.config import ExperimentConfig, PipelineError
+from pipeline.config_file import load_config
 
 ARTIFACTS = (
     "config.yaml",

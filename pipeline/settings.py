@@ -7,7 +7,10 @@ import types
 from collections.abc import Mapping
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from pipeline.config import PipelineError, did_you_mean
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from pipeline.config import PipelineError
+from pipeline.explain import did_you_mean, unknown
 from pipeline.optimizers import OPTIMIZERS
 from pipeline.optimizers.base import Optimizer
 
@@ -22,8 +25,7 @@ def build_optimizer(name: str, values: Mapping[str, Any], where: str = "search")
         PipelineError: an unknown optimizer, an unknown setting, or a value that is not accepted.
     """
     if name not in OPTIMIZERS:
-        hint = did_you_mean(name, OPTIMIZERS)
-        raise PipelineError(f"{where}.optimizer: {name!r} is unknown{hint}: accepted are {', '.join(OPTIMIZERS)}")
+        raise PipelineError(f"{where}.optimizer: {unknown(name, OPTIMIZERS)}")
     kind = OPTIMIZERS[name]
     settings = _dataclass_in(get_type_hints(kind.__init__).get("settings"))
     if settings is not None:
@@ -68,12 +70,13 @@ def _default(kind: type[Any], key: str) -> Any:
 
 
 def _checked(value: Any, hint: Any, where: str) -> Any:
-    """Plain types alone: a text where a number belongs is refused here, ranges by the class itself."""
-    accepted = {float: (int, float), int: (int,), bool: (bool,), str: (str,)}.get(hint)
-    wrong = accepted is not None and (not isinstance(value, accepted) or (isinstance(value, bool) and hint is not bool))
-    if wrong or (get_origin(hint) in (dict, Mapping) and not isinstance(value, Mapping)):
-        raise PipelineError(f"{where}: accepted is {getattr(hint, '__name__', hint)} (given: {value!r})")
-    return value
+    """A value of exactly this type; ranges are checked by the class itself."""
+    try:
+        return TypeAdapter(hint, config=ConfigDict(allow_inf_nan=False)).validate_python(value, strict=True)
+    except ValidationError as error:
+        accepted = error.errors()[0]["msg"].removeprefix("Input should be ")
+        at = "".join(f".{part}" for part in error.errors()[0]["loc"])
+        raise PipelineError(f"{where}{at}: accepted is {accepted} (given: {value!r:.80})") from error
 
 
 def _dataclass_in(hint: Any) -> type[Any] | None:

@@ -9,11 +9,13 @@ from enum import StrEnum
 from typing import Any
 
 from pipeline.config import PipelineError
+from pipeline.explain import unknown
 from pipeline.metrics.agreement import NO_VARIATION
 from pipeline.metrics.bootstrap import MetricSettings
 from pipeline.metrics.estimate import Estimate
 from pipeline.metrics.suite import HIGHER_IS_BETTER, paired_differences, suite_metrics
 from pipeline.metrics.table import MatchTable
+from pipeline.settings import fill
 
 MOST_TIMES = 100
 """Where more than so many times the traces at hand would be needed, no number is given: there is no gap to speak of."""
@@ -49,30 +51,29 @@ class Gates:
     least_gain: float = 0.01
 
     def __post_init__(self) -> None:
-        for name in (self.primary, *self.margins):
+        for key, name in (("primary", self.primary), *(("margins", name) for name in self.margins)):
             if name not in HIGHER_IS_BETTER:
-                raise PipelineError(f"gate on {name!r}: accepted are {', '.join(HIGHER_IS_BETTER)}")
+                raise PipelineError(f"{key}: {unknown(name, HIGHER_IS_BETTER)}")
         for name, margin in self.margins.items():
             if not margin >= 0:
-                raise PipelineError(f"the margin of {name} is {margin}: accepted is 0 or more")
+                raise PipelineError(f"margins.{name} is {margin}: accepted is 0 or more")
         if not 0 <= self.least_gain < 1:
             raise PipelineError(f"least_gain is {self.least_gain}: accepted is 0 or more, and below 1")
         if not 0 <= self.scored_share <= 1:
             raise PipelineError(f"scored_share is {self.scored_share}: accepted is 0 to 1")
 
     @classmethod
-    def parse(cls, options: Mapping[str, Any]) -> Gates:
+    def parse(cls, options: Mapping[str, Any], where: str = "gates") -> Gates:
         """Gates from plain values; guards that `margins` does not name keep their default, null drops a guard.
 
         Raises:
-            PipelineError: an unknown key, or a value that is not accepted.
+            PipelineError: an unknown key, or a value that is not accepted; names the key's path.
         """
-        unknown = sorted(set(options) - set(cls.__dataclass_fields__))
-        if unknown:
-            raise PipelineError(f"gates: {unknown[0]!r} is unknown: accepted are {', '.join(cls.__dataclass_fields__)}")
-        margins = {**cls().margins, **options.get("margins", {})}
-        kept = {name: margin for name, margin in margins.items() if margin is not None}
-        return cls(**{**options, "margins": kept})
+        margins = options.get("margins")
+        if isinstance(margins, Mapping):
+            named = {**cls().margins, **margins}
+            options = {**options, "margins": {name: margin for name, margin in named.items() if margin is not None}}
+        return fill(cls, options, where)
 
 
 @dataclass(frozen=True)

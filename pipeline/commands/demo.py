@@ -50,7 +50,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
 
 def demo_config(args: argparse.Namespace) -> ExperimentConfig:
     """The demo's experiment: the defaults of every section but these."""
-    from pipeline.config import parse_config
+    from pipeline.config_file import parse_config
 
     values: dict[str, Any] = {
         "name": "demo-null" if args.null else "demo",

@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, out: Output) -> int:
-    from pipeline.config import load_config
+    from pipeline.config_file import load_config
     from pipeline.report.table import columns, steps_table
     from pipeline.run import optimize
     from pipeline.tune import METRICS, TUNED, load_steps

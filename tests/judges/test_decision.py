@@ -205,6 +205,9 @@ def test_without_a_file_the_rule_is_the_default(tmp_path: Path) -> None:
         ("a: [", "not a decision rule"),
         ("\x00", "not a decision rule"),
         ("1: 2", "not a decision rule"),
+        ("min_severity: 2026-01-01", "line 1"),
+        ("min_judges: 1\nmin_judges: 2\n", "line 2"),
+        (f"min_judges: {'[' * 3000}", "nested too deeply"),
     ],
 )
 def test_a_broken_file_is_named(tmp_path: Path, text: str, message: str) -> None:

@@ -22,7 +22,8 @@ from judges.simulated_lm import SimulatedLM
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.split import Development
 from pipeline.chain import STAGE_REPEATS, bank, run_steps
-from pipeline.config import ExperimentConfig, PipelineError, parse_config
+from pipeline.config import ExperimentConfig, PipelineError
+from pipeline.config_file import parse_config
 from pipeline.optimizers.base import OptimizationResult, SearchContext, Trial
 from pipeline.prepare import Run, prepare
 from pipeline.run import optimize, tuning_cost, validate_run

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from pipeline.config import ExperimentConfig, PipelineError, SearchConfig, load_config, parse_config
+from pipeline.config import ExperimentConfig, PipelineError, SearchConfig
+from pipeline.config_file import load_config, parse_config
 from pipeline.settings import build_optimizer
 from pipeline.validate import Gates
 
@@ -43,7 +44,7 @@ def test_relative_paths_belong_to_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "parts"),
     [
-        ({"serch": {}}, ["file.yaml", "`serch`", "did you mean `search`?", "accepted are name, seed"]),
+        ({"serch": {}}, ["file.yaml", "`serch`", "did you mean `search`?", "accepted are name, data, seed"]),
         ({"judges": {"modle": "x"}}, ["`judges.modle`", "did you mean `model`?", "dimensions"]),
         ({"data": {"simulated": {"trces": 50}}}, ["`data.simulated.trces`", "`traces`", "fault_scale"]),
         ({"prices": {"openai/m": [1]}}, ["prices.openai/m.1", "missing"]),
@@ -78,7 +79,7 @@ def test_all_faults_are_told_at_once() -> None:
 
 @pytest.mark.parametrize("values", [None, [], "text", 3])
 def test_a_file_that_is_no_mapping(values: Any) -> None:
-    assert "accepted is a mapping with the keys name, seed" in message(values)
+    assert "accepted is a mapping with the keys name, data" in message(values)
 
 
 @pytest.mark.parametrize("content", [b"a: [", b"\xff\xfe\x00", b"a: b: c"])

@@ -19,7 +19,8 @@ from judges.program import JudgeSuite
 from labeled_traces.dataset import Dataset
 from labeled_traces.split import LeakageError, SplitManifest, make_split
 from labeled_traces.trace import TraceError
-from pipeline.config import ExperimentConfig, PipelineError, parse_config
+from pipeline.config import ExperimentConfig, PipelineError
+from pipeline.config_file import parse_config
 from pipeline.evaluate import load_judgments
 from pipeline.prepare import prepare
 from pipeline.results import HEADLINE, Result

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from labeled_traces.trace import TraceError
-from pipeline.config import ExperimentConfig, PipelineError, parse_config
+from pipeline.config import ExperimentConfig, PipelineError
+from pipeline.config_file import parse_config
 from pipeline.run_folder import RunFolder
 
 HASHES = {"data": "d", "judges": "j", "holistic": None}

@@ -14,7 +14,7 @@ from judges.simulated_lm import SimulatedLM
 from judges.simulated_lm.profiles import PROFILES
 from labeled_traces.split import Development
 from pipeline.chain import STAGE_REPEATS, StepResult
-from pipeline.config import parse_config
+from pipeline.config_file import parse_config
 from pipeline.evaluate import load_judgments
 from pipeline.metrics.estimate import Estimate
 from pipeline.optimizers.base import OptimizationResult, SearchContext

@@ -15,7 +15,7 @@ from judges.decision import DecisionRule
 from judges.program import JudgeProgram, JudgeSuite, Knobs, seed_suite
 from labeled_traces.label import DIMENSIONS
 from labeled_traces.trace import Span, SpanKind, Trace
-from pipeline.config import parse_config
+from pipeline.config_file import parse_config
 from pipeline.export.registry import Registry
 from pipeline.run_folder import RunFolder
 

@@ -49,7 +49,7 @@ def test_what_is_refused(tmp_path: Path, line: str, what: str) -> None:
 
 
 def test_what_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match=r"cannot be read as a re-calibration"):
+    with pytest.raises(PipelineError, match=r"cannot be read.*accepted is a YAML file"):
         load_recalibration(tmp_path / "none.yaml")
-    with pytest.raises(PipelineError, match="accepted is a mapping"):
+    with pytest.raises(PipelineError, match="accepted is a YAML mapping"):
         load_recalibration(write(tmp_path, "- 1"))

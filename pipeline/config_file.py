@@ -1,0 +1,89 @@
+"""Configuration files: read, and checked as a whole before anything happens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+from labeled_traces.files import read_yaml
+from labeled_traces.trace import TraceError
+from pipeline.config import ExperimentConfig, PipelineError, TuningConfig, validated
+from pipeline.explain import unknown
+from pipeline.matching import MATCHERS
+from pipeline.optimizers.base import Optimizer
+from pipeline.settings import build_optimizer
+from pipeline.validate import Gates
+
+T = TypeVar("T", bound=TuningConfig)
+
+
+def load_config(path: Path) -> ExperimentConfig:
+    """Reads an experiment file.
+
+    Raises:
+        PipelineError: no such file, not YAML, an unknown key or a value that is not accepted; names file and key path.
+    """
+    return parse_config(read_config(path), str(path), path.parent)
+
+
+def parse_config(values: Any, where: str, folder: Path) -> ExperimentConfig:
+    """An experiment from plain values; `folder` is what relative paths are relative to.
+
+    Raises:
+        PipelineError: as `load_config`.
+    """
+    return _absolute(checked(ExperimentConfig, values, where), folder)
+
+
+def read_config(path: Path) -> Any:
+    """The plain values of a file.
+
+    Raises:
+        PipelineError: no such file, or not YAML; names file and line.
+    """
+    try:
+        return read_yaml(path)
+    except TraceError as error:
+        raise PipelineError(str(error)) from error
+
+
+def checked(kind: type[T], values: Any, where: str) -> T:
+    """A configuration from plain values, with the settings of its optimizers, its gates and its matcher.
+
+    Raises:
+        PipelineError: an unknown key or a value that is not accepted; names the key's path.
+    """
+    config = validated(kind, values, where)
+    if config.matcher.kind not in MATCHERS:
+        raise PipelineError(f"{where}: matcher.kind: {unknown(config.matcher.kind, MATCHERS)}")
+    try:
+        build_settings(config)
+    except PipelineError as error:
+        raise PipelineError(f"{where}: {error}") from error
+    return config
+
+
+def build_settings(config: TuningConfig) -> tuple[list[Optimizer], Gates]:
+    """The optimizer of each search step, and the gates.
+
+    Raises:
+        PipelineError: an unknown name, or a value that is not accepted; names the key's path.
+    """
+    names = ["search"] if len(config.search) == 1 else [f"search.{number}" for number in range(len(config.search))]
+    steps = zip(config.search, names, strict=True)
+    optimizers = [build_optimizer(step.optimizer, step.settings, name) for step, name in steps]
+    return optimizers, Gates.parse(config.validation.gates, "validation.gates")
+
+
+def _absolute(config: ExperimentConfig, folder: Path) -> ExperimentConfig:
+    def at(path: Path | None) -> Path | None:
+        return None if path is None else (folder / path.expanduser()).absolute()
+
+    return config.model_copy(
+        update={
+            "output": at(config.output),
+            "data": config.data.model_copy(update={"path": at(config.data.path)}),
+            "split": config.split.model_copy(update={"manifest": at(config.split.manifest)}),
+            "judges": config.judges.model_copy(update={"programs": at(config.judges.programs)}),
+        }
+    )
