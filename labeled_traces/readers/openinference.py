@@ -22,9 +22,6 @@ from labeled_traces.readers.report import ReadOptions
 from labeled_traces.trace import JSON, Span, TraceError
 
 _ACCEPTED = "accepted are {trace_id, spans}, {trace, labels}, and spans with span_id or context.span_id"
-# Keys under which benchmark harnesses carry the answer, and the keys beside which a common word is one of them.
-_ANSWER_KEYS = {"true_answer", "annotator metadata", "test_patch"}
-_ANSWER_BESIDE = {"final answer": "annotator metadata", "patch": "test_patch"}
 
 
 def role(record: JSON) -> str | None:
@@ -126,8 +123,7 @@ def _span(item: Mapping[str, JSON], above: str | None, where: str, options: Read
         error=error_text(record, code),
         attributes=kept_attributes(attributes),
     )
-    mended = {key: mend_value(getattr(span, key), f"{place}, {key}", options) for key in _TEXT_FIELDS}
-    return replace(span, **{key: _without_answer(value, place, options) for key, value in mended.items()})
+    return replace(span, **{key: mend_value(getattr(span, key), f"{place}, {key}", options) for key in _TEXT_FIELDS})
 
 
 _TEXT_FIELDS = ("span_id", "parent_id", "name", "inputs", "outputs", "error", "attributes")
@@ -153,15 +149,6 @@ def error_text(record: Mapping[str, JSON], code: str) -> str | None:
             return ": ".join(part for part in parts if part)
     text = _text(_first(record, "status_message", "status.description", "status.message"))
     return text or ("unknown error" if code == "ERROR" else None)
-
-
-def _without_answer(value: JSON, place: str, options: ReadOptions) -> JSON:
-    if isinstance(value, dict):
-        plain = {key.strip().casefold(): key for key in value}
-        answers = [key for name, key in plain.items() if name in _ANSWER_KEYS or _ANSWER_BESIDE.get(name) in plain]
-        options.report.add("answer left out", f"{place}: {', '.join(answers)}", len(answers))
-        return {key: _without_answer(item, place, options) for key, item in value.items() if key not in answers}
-    return [_without_answer(item, place, options) for item in value] if isinstance(value, list) else value
 
 
 def _trace_id(record: Mapping[str, JSON], path: Path, where: str, options: ReadOptions) -> str:

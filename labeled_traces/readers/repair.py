@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from labeled_traces.readers.answers import without_answers
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.trace import JSON, Span, Trace
 
@@ -74,14 +75,14 @@ def _mend_text(text: str, where: str, options: ReadOptions) -> str:
 
 
 def build_trace(trace_id: str, spans: Sequence[Span], form: str, where: str, options: ReadOptions) -> Trace:
-    """A valid trace out of spans as a source gave them: in any order, with any parents.
+    """A valid trace out of spans as a source gave them: in any order, with any parents; answers are left out.
 
     Args:
         spans: their ids and parent ids as the source wrote them.
         form: how the source writes ids, see `canonical_id`.
         where: named in the report.
     """
-    by_id = _unique(spans, form, where, options)
+    by_id = _unique(without_answers(spans, where, options.report), form, where, options)
     parents = _parents(by_id, form, where, options)
     children: dict[str | None, list[Span]] = {}
     for key, span in by_id.items():

@@ -1,0 +1,165 @@
+"""Answers that benchmark harnesses carry along (GAIA, SWE-bench ...), kept from every span of a trace.
+
+They are known by the names that they bear: as keys at any depth, and as keys inside of texts (JSON, a Python repr,
+`true_answer=...`). What the agent itself wrote stays: only names that no agent would think of are taken out of it.
+A value that was taken out is also taken out of what nobody in the run said (errors, names, metadata) if it is long
+enough to stand for nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from labeled_traces.readers.answer_text import ANSWER_KEYS, BESIDE, HARNESS_KEYS, LEFT_OUT, find_answers, has_any
+from labeled_traces.readers.report import ReadReport
+from labeled_traces.trace import JSON, Span, SpanKind
+
+SHORTEST = 12
+"""Characters of a value that is looked for where it has no name: a shorter one may stand for something else."""
+
+_AGENT, _RUN, _HARNESS = range(3)  # whose words: the agent's own, what it read in the run, what stands around the run
+_READ = {SpanKind.LLM, SpanKind.TOOL, SpanKind.RETRIEVER, SpanKind.RERANKER, SpanKind.EMBEDDING, SpanKind.GUARDRAIL}
+_AGENT_ROLES = {"assistant", "ai", "model"}
+_METADATA_KEYS = {"metadata", "info", "extra", "tags", "annotations"}
+_SCHEMA_KEYS = {"type", "description", "title", "enum", "default", "items", "properties", "required", "format"}
+
+
+def without_answers(spans: Sequence[Span], where: str, report: ReadReport) -> list[Span]:
+    """The spans of one trace without answers; `report` gets how many were left out, where."""
+    search = _Search(report)
+    found = [search.by_name(span, where) for span in spans]
+    values = search.specific()
+    if not values:
+        return found
+    pattern = re.compile("|".join(map(re.escape, values)), re.IGNORECASE)
+    said = "\n".join(text for span in found for text in _agents_words(span))
+    known = {value.casefold() for value in values if value.casefold() in said.casefold()}
+    return [search.by_value(span, pattern, known, where) for span in found]
+
+
+@dataclass
+class _Search:
+    report: ReadReport
+    removed: list[JSON] = field(default_factory=list)
+
+    def by_name(self, span: Span, where: str) -> Span:
+        place = f"{where}, span {span.span_id or '(no id)'}"
+        around = _RUN if span.kind in _READ else _HARNESS
+        inputs = _AGENT if span.kind is SpanKind.TOOL else around
+        outputs = _AGENT if span.kind is SpanKind.LLM else around
+        return replace(
+            span,
+            name=self._text(span.name, _HARNESS, f"{place}, name"),
+            inputs=self._value(span.inputs, inputs, f"{place}, inputs"),
+            outputs=self._value(span.outputs, outputs, f"{place}, outputs"),
+            error=None if span.error is None else self._text(span.error, _HARNESS, f"{place}, error"),
+            attributes=self._value(span.attributes, _HARNESS, f"{place}, attributes"),
+        )
+
+    def _value(self, value: JSON, words: int, place: str, marked: frozenset[str] = frozenset()) -> JSON:
+        """`marked`: the common words that are answers here, because of a name that stands above."""
+        if isinstance(value, str):
+            return self._text(value, words, place)
+        if isinstance(value, list):
+            return [self._value(item, words, place, marked) for item in value]
+        if not isinstance(value, dict):
+            return value
+        if str(value.get("role", value.get("type"))) in _AGENT_ROLES:
+            words = _AGENT
+        plain = {key: _plain(key) for key in value}
+        marked |= {_plain(word) for word, marks in BESIDE.items() if _PLAIN[marks] & set(plain.values())}
+        kept = {}
+        for key, item in value.items():
+            name = plain[key]
+            is_answer = name in (_PLAIN[HARNESS_KEYS] if words == _AGENT else _PLAIN[ANSWER_KEYS]) or name in marked
+            if not is_answer and name == "patch" and words != _AGENT:  # tests can stand a level below their patch
+                is_answer = bool(_PLAIN[BESIDE["patch"]] & _names_inside(value))
+            if is_answer and not _is_schema(item):
+                self.removed.append(item)
+                self.report.add(KIND, f"{place}: {key}")
+            else:
+                kept[key] = item if key == "tools" else self._value(item, words, place, marked)
+        return kept
+
+    def _text(self, text: str, words: int, place: str) -> str:
+        names = HARNESS_KEYS if words == _AGENT else ANSWER_KEYS
+        if words != _AGENT:
+            names += tuple(word for word, marks in BESIDE.items() if has_any(text, marks))
+        bare = {_AGENT: (), _RUN: HARNESS_KEYS, _HARNESS: ANSWER_KEYS}[words]
+        parts, done = [], 0
+        for answer in find_answers(text, names, bare):
+            parts += [text[done : answer.start], f"{answer.quote}{LEFT_OUT}{answer.quote}"]
+            done = answer.end
+            self.removed.append(answer.value)
+            self.report.add(KIND, f"{place}: {answer.name}")
+        return "".join([*parts, text[done:]])
+
+    def specific(self) -> list[str]:
+        """The removed values that are long enough to be looked for elsewhere, the longest first."""
+        texts = {text.strip() for value in self.removed for text in _texts(value)}
+        return sorted((text for text in texts if len(text) >= SHORTEST), key=len, reverse=True)
+
+    def by_value(self, span: Span, pattern: re.Pattern[str], said: set[str], where: str) -> Span:
+        """An error of a model or a tool may repeat what the agent said: to take it out would show that it is right."""
+        place = f"{where}, span {span.span_id or '(no id)'}"
+
+        def clean(value: JSON, spared: set[str], inside: bool) -> JSON:
+            if isinstance(value, str) and inside:
+                cleaned, count = pattern.subn(lambda m: m[0] if m[0].casefold() in spared else LEFT_OUT, value)
+                self.report.add(KIND, f"{place}: its value without a name", count if cleaned != value else 0)
+                return cleaned
+            if isinstance(value, list):
+                return [clean(item, spared, inside) for item in value]
+            if isinstance(value, dict):
+                return {k: clean(v, spared, inside or _plain(k) in _METADATA_KEYS) for k, v in value.items()}
+            return value
+
+        evaluator, read = span.kind is SpanKind.EVALUATOR, span.kind in _READ
+        return replace(
+            span,
+            name=clean(span.name, set(), True),
+            inputs=span.inputs if read else clean(span.inputs, set(), evaluator),
+            outputs=span.outputs if read else clean(span.outputs, set(), evaluator),
+            error=clean(span.error, said if read else set(), True),
+            attributes=clean(span.attributes, set(), True),
+        )
+
+
+KIND = "answer left out"
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s_-]+", "", name).casefold()
+
+
+_PLAIN = {names: frozenset(map(_plain, names)) for names in (HARNESS_KEYS, ANSWER_KEYS, *BESIDE.values())}
+
+
+def _texts(value: JSON) -> Iterator[str]:
+    """Every text in a value, and every number as text."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple | set):
+        for item in value:
+            yield from _texts(item)
+    elif isinstance(value, str | int | float):
+        yield str(value)
+
+
+def _names_inside(value: JSON) -> frozenset[str]:
+    if isinstance(value, dict):
+        return frozenset(map(_plain, value)).union(*(_names_inside(item) for item in value.values()))
+    return frozenset().union(*map(_names_inside, value)) if isinstance(value, list) else frozenset()
+
+
+def _is_schema(value: JSON) -> bool:
+    """A parameter that bears an answer's name in the description of a tool."""
+    return isinstance(value, dict) and isinstance(value.get("type"), str) and value.keys() <= _SCHEMA_KEYS
+
+
+def _agents_words(span: Span) -> Iterator[str]:
+    yield from _texts(
+        span.outputs if span.kind is SpanKind.LLM else span.inputs if span.kind is SpanKind.TOOL else None
+    )
