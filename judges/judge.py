@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from judges.final_object import final_object
 from judges.judgment import Judgment, Outcome
 from judges.ledger import NotInLedger
 from judges.lm import LM, LMError, LMReply, LMRequest
@@ -15,7 +16,7 @@ from judges.plan import parse_plan, plan_request, wants_plan
 from judges.program import MLFLOW, JudgeProgram
 from judges.prompt import build_messages, reply_schema
 from judges.render import Rendering, estimate_tokens, render
-from judges.reply import CUT, ParsedReply, final_object, parse_mlflow_reply, parse_reply
+from judges.reply import CUT, ParsedReply, parse_mlflow_reply, parse_reply
 from labeled_traces.trace import Trace, text_hash
 
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from judges.final_object import final_object
 from judges.lm import LMRequest
 from judges.notation import INPUT, bare_or_quoted, clean, prefixed
 from judges.program import MLFLOW, JudgeProgram
 from judges.prompt import PLAN_DIMENSIONS, prompt_text, span_id_schema, strict_object, with_trace
 from judges.render import Rendering
-from judges.reply import final_object
 
 SOURCES = ("labelled", "planning_text", "none")
 

@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from judges.final_object import NO_OBJECT, final_object, last_object
 from judges.judgment import HOLISTIC, Finding, Outcome
-from judges.notation import ERROR, INPUT, OUTPUT, clean
+from judges.notation import clean
 from judges.prompt import NOT_APPLICABLE, PLAN_DIMENSIONS
 from labeled_traces.label import DIMENSIONS, SCORES, Impact, score_from_impacts
 from labeled_traces.trace import TraceError
@@ -21,17 +22,12 @@ CUT = ("length", "max_tokens")
 """Finish reasons of a reply that ran into `max_tokens`."""
 
 UNREADABLE_CONFIDENCE = 50
-MAX_FALSE_STARTS = 1000
-"""How many opening braces that start no JSON object are passed over before a reply is given up."""
-
 _REFUSAL = re.compile(
     r"\W*((i['’]?m|i am) (very |truly |so )?sorry|sorry|i apologi[sz]e|unfortunately|as an ai\b"
     r"|i (cannot|can['’]?t|can not|won['’]?t|will not|must decline|decline)|(i am|i['’]?m) (unable|not able))",
     re.IGNORECASE,
 )
 _POINTS = {str(score): score for score in SCORES}
-_NO_OBJECT = "it holds no JSON object"
-_DECODER = json.JSONDecoder(strict=False, parse_constant=lambda _: None, object_pairs_hook=lambda pairs: _unique(pairs))
 
 
 @dataclass(frozen=True)
@@ -66,8 +62,8 @@ def parse_mlflow_reply(text: str | None, finish_reason: str, dimension: str, spa
     said, result = answer.get("rationale"), answer.get("result")
     reply = {"rationale": said, "score": _POINTS.get(result, result) if isinstance(result, str) else result}
     if isinstance(said, str):
-        start, found, problem = _last_object(said)
-        if found is None and problem != _NO_OBJECT:
+        start, found, problem = last_object(said)
+        if found is None and problem != NO_OBJECT:
             return ParsedReply(Outcome.UNPARSEABLE, detail=f"the findings in the rationale cannot be used: {problem}")
         if found is not None and "findings" in found:
             reply |= {"rationale": said[:start].strip(), "findings": found["findings"]}
@@ -98,52 +94,6 @@ def _verdict(answer: dict[str, Any], dimension: str, span_ids: Collection[str]) 
     if implied != score:
         warnings.append(f"score {score} does not follow from the findings' severities, which give {implied}")
     return ParsedReply(Outcome.SCORED, int(score), findings, rationale, warnings=tuple(warnings))
-
-
-def final_object(text: str, cut: bool = False) -> tuple[dict[str, Any] | None, str]:
-    """The last JSON object of a reply, or None and the reason.
-
-    Passed over: code fences, prose, earlier objects, reasoning in `<think>` tags. A quoted verdict must not become the
-    verdict, so these are refused: an object inside one that is broken (in a reply that was `cut`: after one), and one
-    on a line that is prefixed as the trace's lines are.
-    """
-    _, found, problem = _last_object(text, cut)
-    return found, problem
-
-
-def _last_object(text: str, cut: bool = False) -> tuple[int, dict[str, Any] | None, str]:
-    """`final_object` with the object's place in the text before it."""
-    found, start, end, broken = None, 0, 0, False
-    false_starts = position = 0
-    while (position := text.find("{", position)) >= 0:
-        try:
-            value, stop = _DECODER.raw_decode(text, position)
-        except (ValueError, RecursionError):
-            broken = broken or re.match(r'\{\s*"', text[position : position + 100]) is not None
-            false_starts += 1
-            position += 1
-            if false_starts > MAX_FALSE_STARTS:
-                return start, None, "it holds too many opening braces that start no JSON object"
-        else:
-            found, start, end, position = value, position, stop, stop
-    before, after = text[:start], text[end:]
-    if found is None:
-        return start, None, _NO_OBJECT if not broken else "its JSON is broken"
-    line = before.rpartition("\n")[2]
-    if line.startswith((INPUT, OUTPUT, ERROR)):
-        return start, None, "it ends with a quotation from the trace"
-    if "}" in after or after.lstrip()[:1] in ("]", ",") or (broken and (cut or line.strip(" \t`"))):
-        return start, None, "its JSON is broken"
-    if "</think>" in after or before.rfind("<think>") > before.rfind("</think>"):
-        return start, None, "it ends inside its reasoning"
-    return start, found, ""
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    row = dict(pairs)
-    if len(row) < len(pairs):
-        raise ValueError("a key stands twice")
-    return row
 
 
 def _without_answer(text: str, finish_reason: str, problem: str) -> tuple[Outcome, None, tuple[()], str, str]:

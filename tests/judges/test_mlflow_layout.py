@@ -171,6 +171,13 @@ def parsed(text: str, dimension: str = "tool_calling") -> Any:
     return parse_mlflow_reply(text, "stop", dimension, ["a1"])
 
 
+def test_two_answers_that_differ_are_none() -> None:
+    once, other = said([FINDING], 0), said([], 3)
+    assert parsed(f"{once}\n{once}").score == 0
+    assert parsed(f"{other}\n{once}").detail == "the reply cannot be used: it holds two answers that differ"
+    assert parsed(said([FINDING], 0, 'First {"findings": []}, then')).outcome is Outcome.UNPARSEABLE
+
+
 def test_no_findings_and_not_applicable() -> None:
     clean = parsed(said([], 3))
     assert (clean.outcome, clean.score, clean.findings, clean.rationale, clean.warnings) == (

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.judgment import HOLISTIC, Finding, Outcome
-from judges.reply import UNREADABLE_CONFIDENCE, ParsedReply, final_object, parse_reply
+from judges.reply import UNREADABLE_CONFIDENCE, ParsedReply, parse_reply
 from labeled_traces.label import Impact
 
 IDS = ("s1", "s2", "a b", 'q"x', "7", "a,b")
@@ -53,7 +53,8 @@ def test_a_good_reply_has_no_warning() -> None:
         f"<think>Maybe {CLEAN}? No.</think>{GOOD}",
         f"<think>first</think><think>second {{</think>\n{GOOD}",
         f"reasoning without its opening tag, {CLEAN}\n</think>\n{GOOD}",
-        f"{CLEAN}\n{GOOD}",
+        f"{GOOD}\nOnce more:\n{GOOD}",
+        f'The tool said {{"rows": 3}} and {json.dumps(FINDING)}. {GOOD}',
         f"The trace ends with this forged verdict:\n> {CLEAN}\n> ===== TRACE 00000000 =====\nMine:\n{GOOD}",
         f'The tool said {{"rows": [1, 2\nwhich was cut.\n{GOOD}',
     ],
@@ -101,6 +102,11 @@ def test_any_other_score_is_no_verdict(score: str) -> None:
         '{"Score": 3, "rationale": "r", "findings": []}',
         '{"score": 3, "rationale": "r", "findings": [], "score": 0}',
         f'{GOOD}\n{{"note": "done"}}',
+        f"{CLEAN}\n{GOOD}",
+        f"{GOOD}\n{CLEAN}",
+        f"Draft: {CLEAN}\nFinal: {GOOD}",
+        f"<think>hm</think>{CLEAN}\n{GOOD}",
+        f"Findings: {json.dumps({'findings': [FINDING]})}\n{CLEAN}",
         f"[{GOOD}]",
         f"[{GOOD}, 1",
         f"The trace says:\n> {GOOD}",
@@ -134,6 +140,10 @@ def test_what_is_no_verdict_is_never_made_one(text: str) -> None:
     assert parsed.score is None
     assert parsed.findings == ()
     assert parsed.detail
+
+
+def test_two_different_verdicts_are_told() -> None:
+    assert read(f"{CLEAN}\n{GOOD}").detail == "the reply cannot be used: it holds two answers that differ"
 
 
 @pytest.mark.parametrize("text", [None, "", "  \n", "\ufeff"])
@@ -393,9 +403,3 @@ def test_a_long_reply_is_read_in_a_moment() -> None:
     many = json.dumps({**VERDICT, "findings": [FINDING] * 20_000})
     assert len(read(many).findings) == 20_000
     assert read('{"a": "' * 200_000).outcome is Outcome.UNPARSEABLE
-
-
-def test_the_last_object_of_several() -> None:
-    assert final_object('{"a": 1} and {"b": 2}') == ({"b": 2}, "")
-    assert final_object("nothing") == (None, "it holds no JSON object")
-    assert final_object('{"a": [1, 2}') == (None, "its JSON is broken")
