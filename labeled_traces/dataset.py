@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from labeled_traces.files import parse_json, read_lines, write_lines
 from labeled_traces.json_record import error_from, filled, get, score_from, span_from
-from labeled_traces.label import DIMENSIONS, ErrorLabel, ScoreLabel
+from labeled_traces.label import DIMENSIONS, SCORES, ErrorLabel, ScoreLabel
 from labeled_traces.trace import JSON, Trace, TraceError, text_hash
 
 CLEAN = ("checked", "presumed", "unknown")
@@ -56,14 +57,38 @@ class LabeledTrace:
     def is_clean_of(self, dimensions: Collection[str]) -> bool:
         """Whether a finding of these dimensions is a false alarm here.
 
-        No label of theirs, none outside GPA (a finding may well be that error), and a reason to believe it: people
-        looked, or the run reached its goal.
+        No label of theirs, none outside GPA (a finding may well be that error), no score below the best (an error that
+        nobody has described), and a reason to believe it: people looked, or the run reached its goal.
         """
-        known = bool(self.errors) or self.clean != "unknown"
-        return known and all(error.dimensions and not set(error.dimensions) & set(dimensions) for error in self.errors)
+        names = set(dimensions)
+        if any(not error.dimensions or names & set(error.dimensions) for error in self.errors):
+            return False
+        scores = [label for label in self.scores if label.dimension in names]
+        if any(label.score < max(SCORES) for label in scores):
+            return False
+        return bool(self.errors) or self.clean != "unknown" or names == {label.dimension for label in scores}
+
+    @cached_property
+    def distinct_errors(self) -> tuple[ErrorLabel, ...]:
+        """The error labels, those of several raters at one span, of one category and the same dimensions as one, with
+        its highest impact. What one rater labels twice is two errors."""
+        found: dict[tuple[object, ...], ErrorLabel] = {}
+        seen: Counter[tuple[object, ...]] = Counter()
+        for error in self.errors:
+            kind = (error.span_id, error.category, error.dimensions)
+            seen[error.rater, kind] += 1
+            key = (kind, seen[error.rater, kind])
+            if key not in found or error.impact > found[key].impact:
+                found[key] = error
+        return tuple(found.values())
 
     def errors_of(self, dimension: str) -> tuple[ErrorLabel, ...]:
-        return tuple(error for error in self.errors if dimension in error.dimensions)
+        """The distinct errors of a dimension."""
+        return tuple(error for error in self.distinct_errors if dimension in error.dimensions)
+
+    def can_judge(self, dimension: str) -> bool:
+        """Whether it is known which errors of a dimension there are, so that a finding is right or wrong."""
+        return bool(self.errors_of(dimension)) or self.is_clean_of((dimension,))
 
     @cached_property
     def hash(self) -> str:

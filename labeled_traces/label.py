@@ -49,7 +49,8 @@ class Impact(IntEnum):
 class ErrorLabel:
     """One error that a person saw. `span_id` is None where the person named no (known) span.
 
-    Empty `dimensions`: the error lies outside GPA (environment, user, guardrail); it is kept and reported apart.
+    Empty `dimensions`: the error lies outside GPA (environment, user, guardrail); it is kept and reported apart. One
+    that is named twice is kept once.
     `category` is the source's own word for the kind of error.
     """
 
@@ -64,6 +65,7 @@ class ErrorLabel:
     def __post_init__(self) -> None:
         for name in self.dimensions:
             check_dimension(name)
+        object.__setattr__(self, "dimensions", tuple(dict.fromkeys(self.dimensions)))
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 from labeled_traces.copied_text import copied_runs
 from labeled_traces.dataset import Dataset, LabeledTrace
 from labeled_traces.files import parse_json, read_lines, read_text, write_lines
+from labeled_traces.groups import connected, keys
 from labeled_traces.trace import JSON, TraceError, text_hash
 
 PARTS = ("trainset", "valset", "testset")
@@ -83,7 +84,7 @@ class SplitManifest:
         part_of_key: dict[tuple[str, str], tuple[str, str]] = {}
         for part, ids in self.parts.items():
             for trace_id in ids:
-                for key in _keys(dataset[trace_id]):
+                for key in keys(dataset[trace_id]):
                     first_part, first_id = part_of_key.setdefault(key, (part, trace_id))
                     if first_part != part:
                         raise LeakageError(
@@ -218,27 +219,11 @@ def check_prompt_leak(
         )
 
 
-def _keys(row: LabeledTrace) -> list[tuple[str, str]]:
-    """What two traces may not share across parts."""
-    return [("content", row.trace.content_hash), *([("group", row.group)] if row.group else [])]
-
-
 def _groups(dataset: Dataset) -> list[list[str]]:
     """Connected traces, each group sorted by id."""
-    parent = {trace_id: trace_id for trace_id in dataset.ids}
-
-    def find(trace_id: str) -> str:
-        while parent[trace_id] != trace_id:
-            parent[trace_id] = trace_id = parent[parent[trace_id]]
-        return trace_id
-
-    first_with: dict[tuple[str, str], str] = {}
-    for trace_id in dataset.ids:
-        for key in _keys(dataset[trace_id]):
-            parent[find(trace_id)] = find(first_with.setdefault(key, trace_id))
     groups: dict[str, list[str]] = {}
-    for trace_id in sorted(dataset.ids):
-        groups.setdefault(find(trace_id), []).append(trace_id)
+    for trace_id, group in sorted(zip(dataset.ids, connected(dataset), strict=True)):
+        groups.setdefault(group, []).append(trace_id)
     return list(groups.values())
 
 

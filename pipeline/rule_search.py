@@ -134,7 +134,7 @@ class _Replay:
         self._matcher = matcher
         self._known: dict[tuple[object, ...], Cell] = {}
         self._labels = {
-            (row.trace_id, name): [n for n, error in enumerate(row.errors) if name in error.dimensions]
+            (row.trace_id, name): [n for n, error in enumerate(row.distinct_errors) if name in error.dimensions]
             for row in raw.rows
             for name in raw.dimensions
         }
@@ -146,7 +146,7 @@ class _Replay:
         for (trace_id, name, repeat), cell in cells.items():
             if not cell.usable:
                 continue
-            findings += len(cell.findings)
+            findings += cell.placeable
             located += len(cell.located)
             hit = dict.fromkeys((e for _, e in cell.pairs), False)
             hit |= {e: cell.errors[e].span_id in cell.findings[f].span_ids for f, e in cell.pairs}
@@ -156,7 +156,7 @@ class _Replay:
         return self._summed(labels, located, findings)
 
     def _summed(self, labels: Mapping[tuple[str, int, int], tuple[bool, bool]], located: int, findings: int) -> _Counts:
-        errors = {row.trace_id: row.errors for row in self._raw.rows}
+        errors = {row.trace_id: row.distinct_errors for row in self._raw.rows}
         counts = _Counts(located=located, findings=findings)
         sums = [0, 0, 0, 0]
         for (trace_id, n, _), (seen, pointed) in labels.items():

@@ -129,6 +129,8 @@ class _Readings:
             if suite.hash not in self._metrics:
                 self._metrics[suite.hash] = suite_metrics(self.table(suite), settings)
         gain = paired_differences(self.table(after), self.table(before), settings)
+        if before == after:  # known to be zero, whatever the number of traces
+            gain = {name: Estimate(0.0, 0.0, 0.0, value.n) for name, value in gain.items()}
         found = (self._metrics[before.hash], self._metrics[after.hash], gain)
         old, new, gain = ({name: metrics[name] for name in STEP_METRICS} for metrics in found)
         return replace(report, before=old, after=new, gain=gain, traces=len(self._rows))

@@ -33,8 +33,10 @@ class Gates:
 
     `primary` must be better than the champion's and than every control's, each by more than `least_gain`: with enough
     traces a gain of nothing worth having is above 0 as well. `margins`: guard -> by how much it may be worse
-    (non-inferiority); an empty mapping has no guards. `scored_share` is the least share of judge calls that gave
-    a usable judgment, on both sides.
+    (non-inferiority); an empty mapping has no guards. `dimension_margin`: by how much `primary` may be seen to be worse
+    in any one dimension. `scored_share` is the least share of judge calls that gave a usable judgment, on both sides,
+    in every dimension. `least_groups`: the least number of independent tasks with a label, and as many clean ones
+    where there is a guard on false alarms; from fewer, resampling cannot tell how sure a difference is.
     """
 
     primary: str = "f1"
@@ -47,8 +49,10 @@ class Gates:
             "agreement": 0.05,
         }
     )
+    dimension_margin: float = 0.05
     scored_share: float = 0.95
     least_gain: float = 0.01
+    least_groups: int = 10
 
     def __post_init__(self) -> None:
         for key, name in (("primary", self.primary), *(("margins", name) for name in self.margins)):
@@ -59,6 +63,10 @@ class Gates:
                 raise PipelineError(f"margins.{name} is {margin}: accepted is 0 or more")
         if not 0 <= self.least_gain < 1:
             raise PipelineError(f"least_gain is {self.least_gain}: accepted is 0 or more, and below 1")
+        if not self.dimension_margin >= 0:
+            raise PipelineError(f"dimension_margin is {self.dimension_margin}: accepted is 0 or more")
+        if self.least_groups < 2:
+            raise PipelineError(f"least_groups is {self.least_groups}: accepted is 2 or more")
         if not 0 <= self.scored_share <= 1:
             raise PipelineError(f"scored_share is {self.scored_share}: accepted is 0 to 1")
 
@@ -116,8 +124,9 @@ def validate(
     """The verdict on the rows that all tables hold, judged with repeats that nothing was chosen by.
 
     PASS: the primary metric rose (lower bound of the paired difference above `least_gain`), it is above every control's
-    in the same sense, no guard is worse by its margin or more (by its interval), and enough judgments were usable.
-    FAIL: the primary fell (upper bound below 0), or a guard's whole interval is worse than its margin.
+    in the same sense, no guard is worse by its margin or more (by its interval), in no dimension did the primary fall
+    by more than its margin, and there were enough tasks and usable judgments.
+    FAIL: the primary fell (upper bound below 0), or a guard's or a dimension's whole interval is worse than its margin.
     INCONCLUSIVE: anything else, also what cannot be known: an undefined metric, or no change at all (`identical`:
     both sides are the same programs). All conditions must hold together for a PASS, so no correction for their number
     is needed (intersection-union test).
@@ -138,6 +147,8 @@ def validate(
     sides = _Sides(champion, challenger, settings)
     for name, margin in gates.margins.items():
         checks.append(_not_worse(name, margin, differences[name], n, sides))
+    checks += _dimensions(sides, gates)
+    checks += _enough_groups(challenger, gates)
     checks += _enough_scored(sides, gates.scored_share)
     states = {check.state for check in checks}
     for verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS):
@@ -205,12 +216,53 @@ def _not_worse(name: str, margin: float, difference: Estimate, n: int, sides: _S
     return _Check(Verdict.INCONCLUSIVE, reason, _more(difference, boundary, n))
 
 
+def _dimensions(sides: _Sides, gates: Gates) -> Iterator[_Check]:
+    """The suite's metrics do not show that one judge fell silent or noisy. A single dimension seldom has the labels to
+    exclude a fall, so it is enough that none is seen."""
+    name, least = gates.primary, f"{gates.dimension_margin:g}"
+    for dimension in sides.challenger.dimensions:
+        before, after = sides.champion.of(dimension), sides.challenger.of(dimension)
+        found = paired_differences(after, before, sides.settings)[name]
+        high = _bounds(name, found)[1]
+        said = f"{dimension}: {name} {_in_words(found)}"
+        gain = None if found.value is None else found.value if HIGHER_IS_BETTER[name] else -found.value
+        if high is not None and high < -gates.dimension_margin:
+            yield _Check(Verdict.FAIL, f"{said}, worse by more than {least}")
+        elif before.identified.any() and not after.identified.any():
+            yield _Check(Verdict.INCONCLUSIVE, f"{dimension}: no label is found any more")
+        elif gain is None:
+            yield _Check(Verdict.PASS, f"nothing is shown about {dimension}: {found.reason}")
+        elif gain >= -gates.dimension_margin:
+            yield _Check(Verdict.PASS, f"{said}, no fall by more than {least}")
+        else:
+            yield _Check(Verdict.INCONCLUSIVE, f"{said}, seen to be worse by more than {least}")
+
+
+def _enough_groups(table: MatchTable, gates: Gates) -> Iterator[_Check]:
+    """Of the traces with a label that the primary metric can count, and of the clean ones."""
+    kinds = {"with a label": {table.trace_ids[t] for t in table.label_rows[table.decidable]}}
+    if "false_alarms" in (gates.primary, *gates.margins):
+        kinds["without an error"] = {name for name, clean in zip(table.trace_ids, table.clean, strict=True) if clean}
+    for what, ids in kinds.items():
+        groups = {group for name, group in zip(table.trace_ids, table.clusters, strict=True) if name in ids}
+        said = f"{len(groups)} independent tasks {what}"
+        if len(groups) >= gates.least_groups:
+            yield _Check(Verdict.PASS, said)
+        else:
+            yield _Check(Verdict.INCONCLUSIVE, f"{said}, at least {gates.least_groups} are needed")
+
+
 def _enough_scored(sides: _Sides, least: float) -> Iterator[_Check]:
+    """By the dimension in which the fewest can be used."""
     for name, table in (("champion", sides.champion), ("challenger", sides.challenger)):
-        asked = int(table.asked.sum())
-        share = float(table.usable.sum()) / asked if asked else 0.0
-        said = f"{share:.1%} of the {name}'s {asked} judgments can be used"
-        if share >= least:
+        asked, usable = (cells.sum(axis=(0, 2)) for cells in (table.asked, table.usable))
+        shares = {
+            dimension: float(used / all_) if all_ else 0.0
+            for dimension, used, all_ in zip(table.dimensions, usable, asked, strict=True)
+        }
+        dimension = min(shares, key=lambda known: shares[known])
+        said = f"{shares[dimension]:.1%} of the {name}'s {dimension} judgments can be used"
+        if shares[dimension] >= least:
             yield _Check(Verdict.PASS, said)
         else:
             yield _Check(Verdict.INCONCLUSIVE, f"{said}, at least {least:.0%} are needed")
@@ -241,4 +293,6 @@ def _labels_needed(decisive: list[_Check], verdict: Verdict) -> int | None:
 
 
 def _in_words(difference: Estimate) -> str:
+    if difference.value is None or difference.low is None:
+        return f"unknown ({difference.reason})" if difference.value is None else f"{difference.value:+.3f}"
     return f"{difference.value:+.3f} ({difference.low:+.3f} to {difference.high:+.3f})"

@@ -1,14 +1,15 @@
 """The cluster bootstrap. Every metric is a function of sums over traces, so a resample is one row of weights.
 
 Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), sections 6 and 13 (percentile intervals);
-Field and Welsh, Bootstrapping clustered data (JRSS B 69, 2007): whole clusters are drawn.
+Field and Welsh, Bootstrapping clustered data (JRSS B 69, 2007): whole clusters are drawn. Where all resamples agree the
+interval is that of Clopper and Pearson (Biometrika 26, 1934) for 0 of n clusters: three traces that agree prove little.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -42,6 +43,7 @@ class Statistic:
     `columns` (traces, k) holds what each trace adds. `value` maps sums (m, k) to m values, NaN where undefined; NaN
     never leaves this package: `reason` is then given instead. `n` is how many units the value rests on. `observed` is
     the value of the traces as they are where a reference implementation gives it; `value` then serves the resamples.
+    `limits`: what the metric can be, so that no interval reaches beyond; None: an interval may have no width.
     """
 
     columns: Floats
@@ -49,6 +51,7 @@ class Statistic:
     n: int
     reason: str
     observed: float | None = None
+    limits: tuple[float, float] | None = (0.0, 1.0)
 
     def draws(self, weights: Floats) -> Floats:
         """One value for each row of trace weights (m, traces); the first row weighs all traces alike."""
@@ -71,7 +74,7 @@ def estimates(
     """Each statistic with its interval. `clusters` names each trace's cluster."""
     draws = _draws(statistics, clusters, settings)
     return {
-        name: _estimate(draws[name], statistic.n, statistic.reason, settings.level)
+        name: _estimate(draws[name], statistic, settings.level, _contributing([statistic], clusters))
         for name, statistic in statistics.items()
     }
 
@@ -84,8 +87,9 @@ def differences(
     result = {}
     for name, statistic in left.items():
         undefined = statistic if math.isnan(ours[name][0]) else right[name]
-        n = min(statistic.n, right[name].n)
-        result[name] = _estimate(ours[name] - theirs[name], n, undefined.reason, settings.level)
+        both = replace(undefined, n=min(statistic.n, right[name].n), limits=(-1.0, 1.0))
+        found = _contributing([statistic, right[name]], clusters)
+        result[name] = _estimate(ours[name] - theirs[name], both, settings.level, found)
     return result
 
 
@@ -105,7 +109,15 @@ def _draws(statistics: Mapping[str, Statistic], clusters: Sequence[str], setting
     return {name: statistic.draws(weights) for name, statistic in statistics.items()}
 
 
-def _estimate(draws: Floats, n: int, reason: str, level: float) -> Estimate:
+def _contributing(statistics: Sequence[Statistic], clusters: Sequence[str]) -> int:
+    """How many clusters the statistics rest on."""
+    adds = np.hstack([statistic.columns for statistic in statistics])
+    return len({name for name, row in zip(clusters, adds, strict=True) if row.any()})
+
+
+def _estimate(draws: Floats, statistic: Statistic, level: float, clusters: int) -> Estimate:
+    """`draws` as `_draws` gives them, of a statistic that rests on so many clusters."""
+    n, reason = statistic.n, statistic.reason
     if math.isnan(draws[0]):
         return Estimate(None, n=n, reason=reason)
     value = float(draws[0])
@@ -116,4 +128,8 @@ def _estimate(draws: Floats, n: int, reason: str, level: float) -> Estimate:
     if lost > MAX_DEGENERATE:
         return Estimate(value, n=n, reason=f"no interval: undefined in {lost:.0%} of the resamples ({reason})")
     low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
+    if low == high and statistic.limits is not None:
+        reach = 1 - ((1 - level) / 2) ** (1 / max(1, clusters))
+        least, most = statistic.limits
+        low, high = min(value, max(least, value - reach)), max(value, min(most, value + reach))
     return Estimate(value, float(low), float(high), n)

@@ -12,7 +12,8 @@ from labeled_traces.label import ErrorLabel
 class Cell:
     """What one judge said of one trace in one repeat, against the labels of its dimension.
 
-    `score` is None where there is none. `pairs` are the matches: positions in `findings` and in `errors`.
+    `score` is None where there is none. `pairs` are the matches: positions in `findings` and in `errors`. `complete`:
+    people said which errors there are (`LabeledTrace.can_judge`); where they did not, no finding is wrong.
     """
 
     usable: bool
@@ -20,6 +21,7 @@ class Cell:
     findings: tuple[Finding, ...]
     errors: tuple[ErrorLabel, ...]
     pairs: tuple[tuple[int, int], ...] = ()
+    complete: bool = True
 
     @property
     def matches(self) -> list[tuple[Finding, ErrorLabel]]:
@@ -37,9 +39,19 @@ class Cell:
 
     @property
     def spurious(self) -> list[Finding]:
-        """Findings that match no label."""
+        """Findings that match no label, where they are known to be wrong."""
         taken = {f for f, _ in self.pairs}
-        return [finding for f, finding in enumerate(self.findings) if f not in taken]
+        return [finding for f, finding in enumerate(self.findings) if self.complete and f not in taken]
+
+    @property
+    def decided(self) -> int:
+        """How many findings are known to be right or wrong."""
+        return len(self.findings) if self.complete else 0
+
+    @property
+    def placeable(self) -> int:
+        """How many of those cite the right span or a wrong one: not those whose label has no span."""
+        return self.decided - sum(error.span_id is None for _, error in self.matches)
 
     @property
     def missed(self) -> list[ErrorLabel]:

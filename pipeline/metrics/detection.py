@@ -20,12 +20,13 @@ def detection(table: MatchTable) -> dict[str, Statistic]:
     identified, localized, near = (any_judge(hits) for hits in (table.identified, table.localized, table.near))
     clean = clean_readings(table)
     flagged = clean & (table.n_findings.sum(axis=1) > 0)
-    recall, precision = _share(table, localized, table.has_span), _of_findings(table, table.localized)
+    recall = _share(table, localized, table.has_span)
+    precision = _of_findings(table.localized, table, table.n_placeable)
     statistics = {
         "coverage": _share(table, identified, table.decidable),
         "localization": recall,
         "localization_lenient": _share(table, near, table.has_span),
-        "precision": _of_findings(table, table.identified),
+        "precision": _of_findings(table.identified, table, table.n_decided),
         "false_alarms": Statistic(
             _columns(flagged.sum(axis=1), clean.sum(axis=1)), ratio, int(clean.any(axis=1).sum()), no_clean(table)
         ),
@@ -34,9 +35,13 @@ def detection(table: MatchTable) -> dict[str, Statistic]:
     for impact in reversed(Impact):
         chosen = table.decidable & (table.impacts == impact)
         statistics[f"coverage_{impact}"] = _share(table, identified, chosen, f" of {impact} impact")
+    return statistics | scored_share(table)
+
+
+def scored_share(table: MatchTable) -> dict[str, Statistic]:
+    """The share of judgments that can be used."""
     asked, usable = (cells.sum(axis=(1, 2)) for cells in (table.asked, table.usable))
-    statistics["scored_share"] = Statistic(_columns(usable, asked), ratio, int(asked.sum()), "no judgments")
-    return statistics
+    return {"scored_share": Statistic(_columns(usable, asked), ratio, int(asked.sum()), "no judgments")}
 
 
 def any_judge(marks: Bools) -> Bools:
@@ -77,9 +82,9 @@ def _share(table: MatchTable, hits: Bools, chosen: Bools, what: str = "") -> Sta
     return Statistic(columns, ratio, int(labels.any(axis=1).sum()), no_labels(table, chosen, what))
 
 
-def _of_findings(table: MatchTable, hits: Bools) -> Statistic:
-    """Hits (L, D, R) among findings: each hit is one finding."""
-    findings = table.n_findings.sum(axis=(1, 2))
+def _of_findings(hits: Bools, table: MatchTable, findings: Ints) -> Statistic:
+    """Hits (L, D, R) among findings (T, D, R): each hit is one finding."""
+    findings = findings.sum(axis=(1, 2))
     return Statistic(_columns(per_trace(table, hits), findings), ratio, int(findings.sum()), "no findings")
 
 

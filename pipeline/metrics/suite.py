@@ -9,7 +9,7 @@ import numpy as np
 from pipeline.config import PipelineError
 from pipeline.metrics.agreement import over_repeats, with_people
 from pipeline.metrics.bootstrap import MetricSettings, Statistic, differences, estimates
-from pipeline.metrics.detection import detection
+from pipeline.metrics.detection import detection, scored_share
 from pipeline.metrics.estimate import Estimate
 from pipeline.metrics.froc import RATES, free_response
 from pipeline.metrics.table import MatchTable
@@ -63,8 +63,11 @@ def paired_differences(
 ) -> dict[str, Estimate]:
     """Each metric of `left` minus that of `right`, with the same resamples for both sides.
 
+    Only what both sides could be read on counts: a judge that fails on the hard traces must not gain by it. Repeats are
+    paired in their order. `scored_share` alone is that of all judgments.
+
     Raises:
-        PipelineError: the tables differ in matcher, dimensions, traces or labels.
+        PipelineError: the tables differ in matcher, dimensions, traces, labels or number of repeats.
     """
     if dimension is not None:
         left, right = left.of(dimension), right.of(dimension)
@@ -72,6 +75,7 @@ def paired_differences(
         ("matcher", left.matcher, right.matcher),
         ("dimensions", left.dimensions, right.dimensions),
         ("traces", sorted(left.trace_ids), sorted(right.trace_ids)),
+        ("number of repeats", len(left.repeats), len(right.repeats)),
     ):
         if ours != theirs:
             raise PipelineError(f"the two tables differ in {what}: a difference needs the same on both sides")
@@ -80,7 +84,9 @@ def paired_differences(
     for row, other in zip(left.rows, right.rows, strict=True):
         if (row.errors, row.scores, row.group) != (other.errors, other.scores, other.group):
             raise PipelineError(f"the two tables differ in the labels or the group of trace {row.trace_id!r}")
-    return differences(_statistics(left), _statistics(right), left.clusters, settings or MetricSettings())
+    common = left.usable & right.usable
+    first, second = ({**_statistics(table.where(common)), **scored_share(table)} for table in (left, right))
+    return differences(first, second, left.clusters, settings or MetricSettings())
 
 
 def length_bands(table: MatchTable, bands: int = 3) -> dict[str, MatchTable]:

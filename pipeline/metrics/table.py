@@ -8,6 +8,9 @@ Counting rules:
 - Labels without a span count in coverage, not in localization. The span matcher cannot decide them: there they count
   in neither.
 - Clean: no label of the table's dimensions (`LabeledTrace.is_clean_of`). Errors outside GPA count nowhere.
+- Findings count in precision where people said which errors there are (`LabeledTrace.can_judge`); in localized
+  precision not those that match a label without a span.
+- What several raters labelled is one label (`LabeledTrace.distinct_errors`).
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from numpy.typing import NDArray
 
 from judges.judgment import HOLISTIC, Finding, Judgment
 from labeled_traces.dataset import LabeledTrace
+from labeled_traces.groups import connected
 from labeled_traces.label import DIMENSIONS, ErrorLabel, score_from_impacts
 from pipeline.config import PipelineError
 from pipeline.matching import Ints, Matcher, match_cells
@@ -63,14 +67,23 @@ class MatchTable:
         cells = {key: cell for key, cell in self.cells.items() if key[0] in trace_ids}
         return replace(self, rows=rows, cells=cells)
 
+    def where(self, keep: Bools) -> MatchTable:
+        """The table with only the judgments at `keep` (T, D, R); the others are missing data."""
+        cells = dict(self.cells)
+        for place, cell in self.placed_cells():
+            if not keep[place]:
+                key = (self.rows[place[0]].trace_id, self.dimensions[place[1]], self.repeats[place[2]])
+                cells[key] = replace(cell, usable=False, score=None, findings=(), pairs=())
+        return replace(self, cells=cells)
+
     @property
     def trace_ids(self) -> tuple[str, ...]:
         return tuple(row.trace_id for row in self.rows)
 
     @property
     def clusters(self) -> tuple[str, ...]:
-        """What the bootstrap draws: the group where there is one, else the trace."""
-        return tuple(f"group {row.group}" if row.group else f"trace {row.trace_id}" for row in self.rows)
+        """What the bootstrap draws: traces of one group or of one content stay together."""
+        return connected(self.rows)
 
     @cached_property
     def asked(self) -> Bools:
@@ -93,6 +106,16 @@ class MatchTable:
         return self._per_cell(lambda cell: len(cell.findings))
 
     @cached_property
+    def n_decided(self) -> Ints:
+        """(T, D, R): findings that are known to be right or wrong."""
+        return self._per_cell(lambda cell: cell.decided)
+
+    @cached_property
+    def n_placeable(self) -> Ints:
+        """(T, D, R): findings that cite the right span or a wrong one."""
+        return self._per_cell(lambda cell: cell.placeable)
+
+    @cached_property
     def clean(self) -> Bools:
         """(T): the traces in which any finding is a false alarm."""
         return np.array([row.is_clean_of(self.dimensions) for row in self.rows], dtype=np.bool_)
@@ -103,7 +126,7 @@ class MatchTable:
         return tuple(
             (t, error)
             for t, row in enumerate(self.rows)
-            for error in row.errors
+            for error in row.distinct_errors
             if not set(self.dimensions).isdisjoint(error.dimensions)
         )
 
@@ -174,13 +197,14 @@ class MatchTable:
     @cached_property
     def human_scores(self) -> Ints:
         """(S, 3): positions of trace and dimension, score. One row for each rater's score; where people gave none, the
-        one that follows from their error labels."""
+        one that follows from their error labels, if they said which errors there are."""
         scores = []
         for t, row in enumerate(self.rows):
             for d, name in enumerate(self.dimensions):
-                derived = score_from_impacts(error.impact for error in row.errors_of(name))
                 given = [label.score for label in row.scores if label.dimension == name]
-                scores += [(t, d, score) for score in given or [derived]]
+                if not given and row.can_judge(name):
+                    given = [score_from_impacts(error.impact for error in row.errors_of(name))]
+                scores += [(t, d, score) for score in given]
         return np.array(scores, dtype=np.intp).reshape(-1, 3)
 
     def _hits(self, accept: Callable[[Finding, ErrorLabel, LabeledTrace], bool]) -> Bools:
@@ -236,7 +260,7 @@ def _split(judgment: Judgment, row: LabeledTrace) -> Iterator[tuple[str, Cell]]:
     """The judgment's cells, still without matches: one, or seven of a holistic judgment."""
     if judgment.dimension != HOLISTIC:
         findings = judgment.findings if judgment.usable else ()
-        yield judgment.dimension, Cell(judgment.usable, judgment.score, findings, row.errors_of(judgment.dimension))
+        yield judgment.dimension, _cell(judgment.usable, judgment.score, findings, row, judgment.dimension)
         return
     unknown = {finding.dimension for finding in judgment.findings} - set(DIMENSIONS)
     if unknown:
@@ -247,7 +271,11 @@ def _split(judgment: Judgment, row: LabeledTrace) -> Iterator[tuple[str, Cell]]:
     for name in DIMENSIONS:
         findings = tuple(finding for finding in judgment.findings if judgment.usable and finding.dimension == name)
         score = score_from_impacts(finding.severity for finding in findings) if judgment.usable else None
-        yield name, Cell(judgment.usable, score, findings, row.errors_of(name))
+        yield name, _cell(judgment.usable, score, findings, row, name)
+
+
+def _cell(usable: bool, score: int | None, findings: tuple[Finding, ...], row: LabeledTrace, name: str) -> Cell:
+    return Cell(usable, score, findings, row.errors_of(name), complete=row.can_judge(name))
 
 
 def _match(cells: Mapping[Key, Cell], matcher: Matcher) -> dict[Key, Cell]:

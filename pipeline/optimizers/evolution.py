@@ -15,6 +15,7 @@ import numpy as np
 from judges.lm import BudgetExhausted
 from judges.program import JudgeProgram
 from labeled_traces.dataset import LabeledTrace
+from labeled_traces.groups import connected
 from labeled_traces.split import Development
 from pipeline.optimizers.archive import Member, best_first
 from pipeline.optimizers.base import OptimizationResult, SearchContext, Trial
@@ -96,8 +97,9 @@ class _Search(Search):
         reserve = set(random.Random(f"{seed}/reserve/{dimension}").sample(labelled, int(len(labelled) * _RESERVE)))
         pool = [row for row in train if row.trace_id not in reserve]
         search = choose_rows(pool, dimension, settings.train_traces, seed, settings.clean_each)
-        taken = {row.group or row.trace_id for row in search}
-        others = [*self.development.valset, *(row for row in train if (row.group or row.trace_id) not in taken)]
+        groups = dict(zip((row.trace_id for row in train), connected(train), strict=True))
+        taken = {groups[row.trace_id] for row in search}
+        others = [*self.development.valset, *(row for row in train if groups[row.trace_id] not in taken)]
         return search, choose_rows(others, dimension, settings.val_traces, seed, clean_each=math.inf)
 
     def run(self) -> OptimizationResult:

@@ -154,7 +154,7 @@ def _objectives(table: MatchTable, dimension: str) -> dict[str, dict[str, float]
     names = ("coverage", "localization", "precision")
     hits = {trace_id: np.zeros((2, len(names))) for trace_id in table.trace_ids}
     for (trace_id, name, _), cell in table.cells.items():
-        if name == dimension and cell.usable:
+        if name == dimension and cell.usable and cell.complete:
             placed = [error for error in cell.errors if error.span_id is not None]
             decidable = placed if table.needs_span else cell.errors
             hits[trace_id][0] += (len(cell.pairs), len(cell.located), len(cell.pairs))

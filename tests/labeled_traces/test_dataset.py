@@ -139,6 +139,36 @@ def test_only_what_people_or_the_outcome_cleared_is_clean() -> None:
     assert faulty.is_clean_of(("tool_calling",)), "people looked at this run"
 
 
+def test_a_low_score_without_an_error_label_is_not_clean() -> None:
+    trace = Trace("t", (Span("s", None, "agent", SpanKind.AGENT),))
+    low = LabeledTrace(trace, scores=(ScoreLabel("plan_quality", 3), ScoreLabel("plan_quality", 1, "second")))
+    assert not low.is_clean
+    assert not low.is_clean_of(["plan_quality"])
+    assert not low.can_judge("plan_quality")
+    assert low.is_clean_of(["tool_calling"])
+
+
+def test_a_best_score_clears_its_dimension_where_nothing_else_is_known() -> None:
+    trace = Trace("t", (Span("s", None, "agent", SpanKind.AGENT),))
+    row = LabeledTrace(trace, scores=(ScoreLabel("plan_quality", 3),), clean="unknown")
+    assert [name for name in DIMENSIONS if row.can_judge(name)] == ["plan_quality"]
+    assert not row.is_clean
+
+
+def test_raters_who_label_the_same_error_make_one() -> None:
+    trace = Trace("t", (Span("s", None, "agent", SpanKind.AGENT),))
+
+    def label(rater: str, impact: Impact = Impact.LOW, category: str = "slip", **more: str) -> ErrorLabel:
+        return ErrorLabel("s", ("plan_quality",), category, impact, rater=rater, **more)
+
+    one, two, other = label("ann"), label("bob", Impact.HIGH), label("bob", category="other")
+    again = label("ann", description="the same kind once more")
+    row = LabeledTrace(trace, (one, two, other, again))
+    assert row.distinct_errors == (two, other, again)
+    assert row.errors_of("plan_quality") == (two, other, again)
+    assert row.errors == (one, two, other, again)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -41,3 +41,8 @@ def test_labels_refuse_unknown_dimensions_and_scores() -> None:
         ScoreLabel("plan_quality", 4)
     with pytest.raises(TraceError, match="dimension"):
         ScoreLabel("style", 3)
+
+
+def test_a_dimension_that_is_named_twice_is_kept_once() -> None:
+    label = ErrorLabel(None, ("plan_quality", "tool_calling", "plan_quality"), "slip", Impact.LOW)
+    assert label.dimensions == ("plan_quality", "tool_calling")

@@ -19,7 +19,7 @@ from pipeline.metrics.estimate import Estimate
 from pipeline.metrics.table import MatchTable, match_judgments
 from pipeline.validate import Gates, Validation, Verdict, _better, _more, _not_worse, validate
 
-D = "tool_calling"
+D, E = "tool_calling", "plan_quality"
 FAST = MetricSettings(resamples=300)
 
 
@@ -52,8 +52,8 @@ def judge(
     return match_judgments(rows, judgments, SpanMatcher())
 
 
-def controls_of(rows: Sequence[LabeledTrace]) -> dict[str, MatchTable]:
-    return control_tables(ControlInput(rows, rows, repeats=1, dimensions=(D,)), SpanMatcher())
+def controls_of(rows: Sequence[LabeledTrace], repeats: int = 3) -> dict[str, MatchTable]:
+    return control_tables(ControlInput(rows, rows, repeats=repeats, dimensions=(D,)), SpanMatcher())
 
 
 def verdict(
@@ -175,16 +175,89 @@ def test_too_many_unusable_judgments_are_inconclusive(side: str) -> None:
     challenger = judge(rows, 1, 0.95, 0.05, failed=failed["challenger"])
     result = validate(champion, challenger, controls_of(rows), None, FAST)
     assert result.verdict is Verdict.INCONCLUSIVE
-    assert any(f"of the {side}'s 240 judgments can be used, at least 95% are needed" in text for text in result.reasons)
+    wanted = f"of the {side}'s tool_calling judgments can be used, at least 95% are needed"
+    assert any(wanted in text for text in result.reasons)
     lenient = Gates(scored_share=0.5)
     assert validate(champion, challenger, controls_of(rows), lenient, FAST).verdict is Verdict.PASS
+
+
+def two_dimensions(n: int, second: int) -> list[LabeledTrace]:
+    """As `make_rows`; the first traces with an error have one of another dimension too."""
+    rows = make_rows(n)
+    chosen = [row.trace_id for row in rows if row.errors][:second]
+    more = {row.trace_id: ErrorLabel(f"{row.trace_id}-2", (E,), "odd", Impact.LOW) for row in rows}
+    return [replace(row, errors=(*row.errors, more[row.trace_id])) if row.trace_id in chosen else row for row in rows]
+
+
+def judge_both(rows: Sequence[LabeledTrace], seed: int, hits: tuple[float, float], alarm: float) -> MatchTable:
+    """A judge of each dimension."""
+    draw = np.random.default_rng(seed)
+    judgments = []
+    for row in rows:
+        for repeat in range(3):
+            for name, hit in zip((D, E), hits, strict=True):
+                spans = [error.span_id for error in row.errors_of(name) if draw.random() < hit]
+                spans += [f"{row.trace_id}-3"] if draw.random() < alarm else []
+                findings = tuple(Finding(name, (str(span),), "off", severity=Impact.HIGH) for span in spans)
+                score = score_from_impacts(finding.severity for finding in findings)
+                judgments.append(Judgment(row.trace_id, name, "p", repeat, Outcome.SCORED, score, findings))
+    return match_judgments(rows, judgments, SpanMatcher())
+
+
+def test_one_dimension_may_not_fall_silent_behind_the_others() -> None:
+    rows = two_dimensions(160, 8)
+    champion = judge_both(rows, 0, (0.5, 0.9), 0.3)
+    fine, silent = (judge_both(rows, 1, (0.9, hit), 0.05) for hit in (0.9, 0.0))
+    assert validate(champion, fine, {}, None, FAST).verdict is Verdict.PASS
+    result = validate(champion, silent, {}, None, FAST)
+    assert result.verdict is Verdict.FAIL
+    assert result.reasons[0].startswith(f"{E}: f1 -0.")
+    # Of a single label no fall can be shown.
+    rows = two_dimensions(160, 1)
+    champion, silent = (judge_both(rows, seed, hits, 0.3) for seed, hits in enumerate([(0.5, 1.0), (0.9, 0.0)]))
+    result = validate(champion, silent, {}, None, FAST)
+    assert (result.verdict, result.reasons) == (Verdict.INCONCLUSIVE, (f"{E}: no label is found any more",))
+    # One that finds less: seen is enough to doubt, shown is a FAIL.
+    for labels, verdict, said in ((4, Verdict.INCONCLUSIVE, "seen to be worse"), (40, Verdict.FAIL, "worse")):
+        rows = two_dimensions(160, labels)
+        champion = judge_both(rows, 0, (0.5, 0.9), 0.1)
+        result = validate(champion, judge_both(rows, 1, (0.9, 0.4), 0.1), {}, None, FAST)
+        assert result.verdict is verdict
+        assert any(f"{E}: f1 -0." in reason and f"{said} by more than 0.05" in reason for reason in result.reasons)
+
+
+def test_a_dimension_without_labels_is_named() -> None:
+    rows = make_rows(80)
+    champion, challenger = judge_both(rows, 0, (0.5, 0.0), 0.3), judge_both(rows, 1, (0.95, 0.0), 0.0)
+    result = validate(champion, challenger, {}, None, FAST)
+    assert result.verdict is Verdict.PASS
+    assert f"nothing is shown about {E}: no labels" in result.reasons
+
+
+@pytest.mark.parametrize(("labelled", "clean", "what"), [(3, 40, "with a label"), (40, 3, "without an error")])
+def test_a_handful_of_tasks_proves_nothing(labelled: int, clean: int, what: str) -> None:
+    """A perfect judge against one that is always wrong, with intervals of no width."""
+    rows = make_rows(80)
+    chosen = [*[row for row in rows if row.errors][:labelled], *[row for row in rows if not row.errors][:clean]]
+    champion, challenger = judge(chosen, 0, 0.0, 1.0), judge(chosen, 1, 1.0, 0.0)
+    result = validate(champion, challenger, {}, Gates(margins={"false_alarms": 0.5}), FAST)
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert f"3 independent tasks {what}, at least 10 are needed" in result.reasons
+    assert validate(champion, challenger, {}, Gates(margins={}, least_groups=2), FAST).verdict is Verdict.PASS
+
+
+def test_copies_of_a_task_are_no_further_tasks() -> None:
+    rows = [replace(row, group=f"task {i % 6 // 2}") for i, row in enumerate(make_rows(80))]
+    result = validate(judge(rows, 0, 0.1, 0.9), judge(rows, 1, 1.0, 0.0), {}, None, FAST)
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert "3 independent tasks with a label, at least 10 are needed" in result.reasons
 
 
 def test_an_undefined_guard_does_not_pass_in_silence() -> None:
     """One reading of each trace: consistency over repeats cannot be known."""
     rows = make_rows(80)
     result = validate(
-        judge(rows, 0, 0.4, 0.5, repeats=1), judge(rows, 1, 0.95, 0.05, repeats=1), controls_of(rows), None, FAST
+        judge(rows, 0, 0.4, 0.5, repeats=1), judge(rows, 1, 0.95, 0.05, repeats=1), controls_of(rows, 1), None, FAST
     )
     assert result.verdict is Verdict.INCONCLUSIVE
     assert len(result.reasons) == 1
@@ -235,6 +308,8 @@ def test_tables_of_different_rows_are_refused() -> None:
         ({"margins": {"recall": 0.1}}, "recall"),
         ({"margins": {"coverage": -0.1}}, "0 or more"),
         ({"scored_share": 1.5}, "0 to 1"),
+        ({"dimension_margin": -0.1}, "dimension_margin is -0.1: accepted is 0 or more"),
+        ({"least_groups": 1}, "least_groups is 1: accepted is 2 or more"),
         ({"margin": {}}, "margin"),
     ],
 )

@@ -29,7 +29,7 @@ class Build:
     ) -> LabeledTrace:
         more = [Span(f"x{number}", "root", "more") for number in range(extra_spans)]
         spans = (
-            Span("root", None, "agent"),
+            Span("root", None, "agent", inputs=f"task of {trace_id}"),
             Span("a", "root", "planner"),
             Span("b", "a", "tool"),
             Span("c", "root", "end"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +13,7 @@ from labeled_traces.dataset import LabeledTrace
 from labeled_traces.label import Impact
 from pipeline.metrics.detection import detection
 from pipeline.metrics.table import MatchTable
+from pipeline.metrics.trace_scores import trace_scores
 
 if TYPE_CHECKING:
     from tests.pipeline.metrics.conftest import Build
@@ -69,12 +71,12 @@ SUITE = {
     # A, B in two repeats: 4. Located: A twice. B's finding cites c, not near b.
     "localization": 2 / 4,
     "localization_lenient": 2 / 4,
-    # Findings: 2 + 2 on t1, 1 on t2, 1 on t3, 4 on t4 = 10. Matched: year, misread, year, goal.
-    "precision": 4 / 10,
+    # Findings: 2 + 2 on t1, 1 on t2, 1 on t3 = 6; those on t4 may be its error. Matched: year, misread, year, goal.
+    "precision": 4 / 6,
     # t2 alone is clean (t4 has an error outside GPA): flagged in one of two repeats.
     "false_alarms": 1 / 2,
-    # Located findings 2 of 10, localization 2 of 4.
-    "f1": 2 * 0.2 * 0.5 / 0.7,
+    # Located findings 2 of 5 (C has no span to cite), localization 2 of 4.
+    "f1": 2 * 0.4 * 0.5 / 0.9,
     "coverage_high": 1.0,
     "coverage_medium": 1.0,
     "coverage_low": 1 / 2,
@@ -84,10 +86,10 @@ LOGIC = {
     # A found in one of two repeats, B in one of two, C in its only one.
     "coverage": 3 / 5,
     "localization": 1 / 4,
-    # Findings: 2 on t1, 1 on t3, 2 on t4.
-    "precision": 3 / 5,
+    # Findings: 2 on t1, 1 on t3.
+    "precision": 1.0,
     "false_alarms": 0.0,
-    "f1": 2 * (1 / 5) * (1 / 4) / (1 / 5 + 1 / 4),
+    "f1": 2 * (1 / 2) * (1 / 4) / (1 / 2 + 1 / 4),
     "coverage_high": 1 / 2,
     "scored_share": 7 / 8,
 }
@@ -95,7 +97,7 @@ ADHERENCE = {
     # A found in repeat 1 only; t3 is clean of this dimension.
     "coverage": 1 / 2,
     "localization": 1 / 2,
-    "precision": 1 / 5,
+    "precision": 1 / 3,
     "false_alarms": 1 / 4,
     "coverage_low": None,
     "scored_share": 1.0,
@@ -115,7 +117,7 @@ def test_counts_beside_the_values(build: Build) -> None:
         "coverage": 3,
         "localization": 2,
         "localization_lenient": 2,
-        "precision": 10,
+        "precision": 6,
         "false_alarms": 1,
         "f1": 2,
         "coverage_high": 1,
@@ -128,7 +130,7 @@ def test_counts_beside_the_values(build: Build) -> None:
 def test_under_the_span_matcher_coverage_is_localization(build: Build) -> None:
     table = build.table(*example(build), "span")
     assert value(table, "coverage") == value(table, "localization") == value(table, "localization_lenient") == 2 / 4
-    assert value(table, "precision") == 2 / 10
+    assert value(table, "precision") == 2 / 6
 
 
 def test_one_finding_cannot_cover_two_labels(build: Build) -> None:
@@ -190,3 +192,21 @@ def test_undefined_has_a_reason(
 def test_silence_on_labels_is_an_f1_of_zero(build: Build) -> None:
     table = build.table([build.row("t", build.label("a", LC))], [build.judgment("t")])
     assert value(table, "f1") == value(table, "coverage") == 0.0
+
+
+def test_findings_where_nobody_looked_are_neither_right_nor_wrong(build: Build) -> None:
+    known = build.row("t1", build.label("a", LC))
+    unknown = replace(build.row("t2"), clean="unknown")
+    judgments = [build.judgment("t1", build.finding("a")), build.judgment("t2", build.finding("b"))]
+    table = build.table([known, unknown], judgments)
+    assert value(table, "precision") == value(table, "f1") == 1.0
+    assert table.human_scores.tolist() == [[0, 0, 0]]
+    assert trace_scores(table, LC) == {"t1": 1.0, "t2": None}
+    assert [cell.spurious for cell in table.cells.values()] == [[], []]
+
+
+def test_a_label_without_a_span_costs_no_localized_precision(build: Build) -> None:
+    rows = [build.row("t", build.label("a", LC, text="wrong year asked"), build.label(None, LC, text="goal forgotten"))]
+    found = build.finding("a", text="wrong year asked"), build.finding("b", text="goal forgotten")
+    table = build.table(rows, [build.judgment("t", *found)], "text", 0.5)
+    assert value(table, "coverage") == value(table, "precision") == value(table, "f1") == 1.0

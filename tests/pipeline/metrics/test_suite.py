@@ -137,9 +137,36 @@ def test_nothing_was_judged(build: Build) -> None:
         assert all(estimate.value is None and estimate.reason for estimate in metrics.values())
 
 
-def test_difference_to_itself_is_zero_without_width(tables: tuple[MatchTable, MatchTable]) -> None:
-    for name, estimate in paired_differences(tables[0], tables[0], FAST).items():
-        assert (name, estimate.value, estimate.low, estimate.high) == (name, 0.0, 0.0, 0.0)
+def test_agreement_of_all_resamples_is_no_certainty(tables: tuple[MatchTable, MatchTable]) -> None:
+    """0 of 20 groups differ: by Clopper and Pearson up to 1 - .025 ** (1 / 20) of all may."""
+    reach = 1 - 0.025 ** (1 / 20)
+    found = paired_differences(tables[0], tables[0], FAST)
+    for name in ("scored_share", "raw_agreement", "std", "agreement"):
+        assert (name, found[name].value) == (name, 0.0)
+        assert (found[name].low, found[name].high) == pytest.approx((-reach, reach))
+    assert found["precision"].low == -(found["precision"].high or 0.0) < 0
+
+
+def test_a_judge_that_fails_on_the_hard_cases_gains_nothing(tables: tuple[MatchTable, MatchTable]) -> None:
+    """What it would have got wrong is missing data on its side, and counts on neither."""
+    table = tables[1]
+    right = np.ones_like(table.usable)
+    for place, cell in table.placed_cells():
+        right[place] = not cell.spurious and not cell.missed
+    picky = table.where(right)
+    alone = suite_metrics(picky, FAST)["f1"].value
+    assert alone is not None
+    assert alone > 0.9
+    found = paired_differences(picky, table, FAST)
+    assert found["f1"].value == 0.0
+    assert found["scored_share"].value == pytest.approx(float(right.mean()) - 1)
+
+
+def test_another_number_of_repeats_is_refused(build: Build) -> None:
+    rows = random_rows(build, 6)
+    two, three = (build.table(rows, random_judgments(build, rows, 0.5, repeats)) for repeats in (2, 3))
+    with pytest.raises(PipelineError, match="differ in number of repeats"):
+        paired_differences(two, three)
 
 
 def test_difference_is_the_difference_of_the_values(tables: tuple[MatchTable, MatchTable]) -> None:

@@ -1,0 +1,30 @@
+"""Traces that are not independent of each other: of one task, or of one content."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from labeled_traces.dataset import LabeledTrace
+
+
+def keys(row: LabeledTrace) -> list[tuple[str, str]]:
+    """What joins a trace to others: kind of key, key."""
+    return [("content", row.trace.content_hash), *([("group", row.group)] if row.group else [])]
+
+
+def connected(rows: Iterable[LabeledTrace]) -> tuple[str, ...]:
+    """For each row a name of the traces that it hangs together with, over any number of shared keys: the id of one of
+    them."""
+    rows = tuple(rows)
+    parent = {row.trace_id: row.trace_id for row in rows}
+
+    def find(trace_id: str) -> str:
+        while parent[trace_id] != trace_id:
+            parent[trace_id] = trace_id = parent[parent[trace_id]]
+        return trace_id
+
+    first_with: dict[tuple[str, str], str] = {}
+    for row in rows:
+        for key in keys(row):
+            parent[find(row.trace_id)] = find(first_with.setdefault(key, row.trace_id))
+    return tuple(find(row.trace_id) for row in rows)
