@@ -28,6 +28,7 @@ from pipeline.metrics.suite import dimension_metrics, suite_metrics
 from pipeline.metrics.table import match_judgments
 from pipeline.prepare import Say, with_knobs
 from pipeline.prove import TEST_USES, known_cost
+from pipeline.run_folder import open_judges
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ def measure(work: Measurement, say: Say) -> Measured:
 
 def _suite(work: Measurement) -> JudgeSuite:
     if work.judges is not None:
-        suite = JudgeSuite.load(work.judges)
+        suite = open_judges(work.judges)
     else:
         suite = seed_suite(dimensions=(HOLISTIC,)) if work.holistic else seed_suite()
     return with_knobs(suite, work.knobs)

@@ -19,7 +19,7 @@ from pipeline.config import ExperimentConfig, PipelineError, SearchConfig, Simul
 from pipeline.config_file import build_settings
 from pipeline.matching import Matcher, build_matcher
 from pipeline.optimizers.base import Optimizer
-from pipeline.run_folder import RunFolder
+from pipeline.run_folder import RunFolder, open_judges
 from pipeline.validate import Gates
 
 DATA = "data.jsonl"
@@ -131,7 +131,7 @@ def load_judges(config: ExperimentConfig) -> tuple[JudgeSuite, JudgeSuite | None
     if judges.programs is None:
         suite = seed_suite(dimensions=names)
     else:
-        found = JudgeSuite.load(judges.programs)
+        found = open_judges(judges.programs)
         missing = [name for name in names if name not in found.programs]
         if missing:
             raise PipelineError(f"{judges.programs} holds no judge of {', '.join(missing)} (judges.dimensions)")

@@ -21,7 +21,8 @@ from pipeline.metrics.suite import dimension_metrics, suite_metrics
 from pipeline.metrics.table import MatchTable, match_judgments
 from pipeline.prepare import SEED, Run, Say
 from pipeline.results import Result, Side
-from pipeline.tune import TUNED, load_steps
+from pipeline.run_folder import TUNED
+from pipeline.tune import load_steps
 from pipeline.validate import Validation, validate
 
 _USABLE = (Outcome.SCORED, Outcome.NOT_APPLICABLE)

@@ -18,10 +18,10 @@ from pipeline.prepare import Run, Say, prepare, reopen
 from pipeline.prove import prove
 from pipeline.report.page import write_report
 from pipeline.results import Result
-from pipeline.run_folder import ARTIFACTS, RunFolder
+from pipeline.run_folder import ARTIFACTS, METRICS, RunFolder, load_tuned
 from pipeline.step_selection import selection_calls
 from pipeline.tracking import Tracker
-from pipeline.tune import METRICS, check_split, load_tuned, tune
+from pipeline.tune import check_split, tune
 
 VALIDATION = "validation.json"
 REPORT = "report.html"

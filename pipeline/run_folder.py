@@ -10,11 +10,16 @@ from typing import Any
 
 import yaml
 
+from judges.program import JudgeSuite
 from labeled_traces.files import parse_json, read_lines, write_lines
-from labeled_traces.trace import text_hash
+from labeled_traces.trace import TraceError, text_hash
 from pipeline.config import ExperimentConfig, PipelineError
 from pipeline.config_file import load_config
 
+METRICS = "metrics.json"
+TUNED = "tuned"
+JUDGES, MANIFEST = "judges", "manifest.json"
+"""What `gpa-judges export --to folder` writes: the judges, and what they are."""
 ARTIFACTS = (
     "config.yaml",
     "split.json",
@@ -88,3 +93,31 @@ class RunFolder:
         if not self[name].is_file():
             return None
         return parse_json("\n".join(line for _, line in read_lines(self[name])), str(self[name]))
+
+
+def load_tuned(folder: RunFolder) -> JudgeSuite:
+    """What `tune` wrote.
+
+    Raises:
+        PipelineError: tuning has not ended in this folder.
+    """
+    try:
+        if folder.read_json(METRICS) is not None:
+            return JudgeSuite.load(folder.programs(TUNED))
+    except TraceError as error:
+        raise PipelineError(f"{folder[METRICS]} is damaged: start `gpa-judges optimize` again ({error})") from error
+    raise PipelineError(
+        f"tuning has not ended in {folder.path}: start `gpa-judges optimize {folder['config.yaml']}` again; "
+        "what was paid is not paid again"
+    )
+
+
+def open_judges(path: Path) -> JudgeSuite:
+    """The judges in a folder of programs, in one that `gpa-judges export` wrote, or the tuned ones of a run.
+
+    Raises:
+        JudgeError, PipelineError: no judges, or tuning has not ended there.
+    """
+    if (path / "config.yaml").is_file():
+        return load_tuned(RunFolder.open(path)[0])
+    return JudgeSuite.load(path / JUDGES if (path / MANIFEST).is_file() else path)

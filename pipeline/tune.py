@@ -10,20 +10,15 @@ from judges.judgment import Judgment
 from judges.lm import LM
 from judges.program import JudgeSuite
 from labeled_traces.split import LeakageError
-from labeled_traces.trace import TraceError
 from pipeline.chain import STAGE_REPEATS, StepResult, run_steps, search_summary
-from pipeline.config import PipelineError
 from pipeline.evaluate import EvaluateSettings, EvaluationStopped, check_replies, evaluate, save_judgments
 from pipeline.metrics.suite import suite_metrics
 from pipeline.metrics.table import match_judgments
 from pipeline.prepare import Run, Say
 from pipeline.results import StepReport
 from pipeline.rule_search import RuleResult, search_rule
-from pipeline.run_folder import RunFolder
+from pipeline.run_folder import METRICS, TUNED, RunFolder
 from pipeline.step_selection import select_steps
-
-METRICS = "metrics.json"
-TUNED = "tuned"
 
 
 def tune(run: Run, lm: LM, say: Say) -> JudgeSuite:
@@ -53,23 +48,6 @@ def tune(run: Run, lm: LM, say: Say) -> JudgeSuite:
         summary["development"] = {name: value.to_json() for name, value in suite_metrics(table).items()}
     run.folder.write_json(METRICS, summary)
     return suite
-
-
-def load_tuned(folder: RunFolder) -> JudgeSuite:
-    """What `tune` wrote.
-
-    Raises:
-        PipelineError: tuning has not ended in this folder.
-    """
-    try:
-        if folder.read_json(METRICS) is not None:
-            return JudgeSuite.load(folder.programs(TUNED))
-    except TraceError as error:
-        raise PipelineError(f"{folder[METRICS]} is damaged: start `gpa-judges optimize` again ({error})") from error
-    raise PipelineError(
-        f"tuning has not ended in {folder.path}: start `gpa-judges optimize {folder['config.yaml']}` again; "
-        "what was paid is not paid again"
-    )
 
 
 def check_split(run: Run) -> None:

@@ -11,7 +11,7 @@ EXAMPLES = """\
 examples:
   gpa-judges evaluate data.jsonl --model openai/gpt-5 --repeats 3 --max-dollars 5
   gpa-judges evaluate data.jsonl --model openai/local --endpoint http://127.0.0.1:8000/v1 --concurrency 1
-  gpa-judges evaluate data.jsonl --judges runs/demo-1a2b3c4d/programs/tuned
+  gpa-judges evaluate data.jsonl --judges runs/demo-1a2b3c4d          (its tuned judges)
   gpa-judges evaluate data.jsonl --split split.json --part val --holistic
 
 Without --judges: the generic judges as shipped. Keys are read from the environment (OPENAI_API_KEY ...).
@@ -22,7 +22,7 @@ PARTS = {"train": ("trainset",), "val": ("valset",), "test": ("testset",), "dev"
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", type=Path, metavar="DATA", help="a file that `gpa-judges import` wrote")
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--judges", type=Path, metavar="DIR", help="a folder with one judge program per sub-folder")
+    which.add_argument("--judges", type=Path, metavar="DIR", help="judge programs, an exported folder, or a tuned run")
     which.add_argument("--holistic", action="store_true", help="the one judge for all dimensions instead of the seven")
     parser.add_argument("--model", metavar="NAME", help="a LiteLLM model name, or simulated/default")
     parser.add_argument("--endpoint", metavar="URL", help="base URL of an OpenAI-compatible server")

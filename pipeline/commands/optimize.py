@@ -30,7 +30,8 @@ def run(args: argparse.Namespace, out: Output) -> int:
     from pipeline.config_file import load_config
     from pipeline.report.table import columns, steps_table
     from pipeline.run import optimize
-    from pipeline.tune import METRICS, TUNED, load_steps
+    from pipeline.run_folder import METRICS, TUNED
+    from pipeline.tune import load_steps
 
     run, suite, usage = optimize(load_config(args.experiment), out.say)
     metrics = run.folder.read_json(METRICS)

@@ -8,8 +8,9 @@ from typing import Any
 
 from labeled_traces.files import write_lines
 from pipeline.export.run_export import TunedRun
+from pipeline.run_folder import JUDGES, MANIFEST
 
-JUDGES, MANIFEST, README = "judges", "manifest.json", "README.md"
+README = "README.md"
 
 
 def export_to_folder(run: TunedRun, out: Path) -> dict[str, Any]:
@@ -29,6 +30,8 @@ def _manifest(run: TunedRun) -> dict[str, Any]:
     return {
         "run": run.folder.name,
         "verdict": run.verdict or None,
+        "unchanged": run.unchanged,
+        "notes": list(run.cautions),
         "simulated": run.simulated,
         "suite": run.suite.hash,
         "decision_rule": run.suite.rule.to_json(),
@@ -48,15 +51,16 @@ def _manifest(run: TunedRun) -> dict[str, Any]:
 def _readme(manifest: dict[str, Any]) -> str:
     names = "\n".join(f"- `{row['folder']}`: {name}, for {row['model']}" for name, row in manifest["judges"].items())
     verdict = manifest["verdict"] or "not validated"
+    notes = "".join(f"\n\n{note[0].upper()}{note[1:]}." for note in manifest["notes"])
     simulated = "\n\nThe traces or the model were simulated: this says nothing of real ones." * manifest["simulated"]
     return f"""\
 # Judges of {manifest["run"]}
 
-Verdict on held-out traces: {verdict}.{simulated}
+Verdict on held-out traces: {verdict}.{notes}{simulated}
 
 {names}
 
 Each folder is one judge: `rubric.md`, `architecture_notes.md`, `examples.jsonl`, `output_template.md`, `knobs.yaml`.
 `{JUDGES}/decision_rule.yaml` turns what they find into what is reported. `{MANIFEST}` says the same to programs.
 
-    gpa-judges evaluate data.jsonl --judges {JUDGES}"""
+    gpa-judges evaluate data.jsonl --judges ."""

@@ -10,7 +10,7 @@ Every method can be stopped anywhere and called again: the alias moves last, so 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,10 @@ from pipeline.export.store import Store
 
 CHAMPION, CHALLENGER = "champion", "challenger"
 PREFIX = "gpa_"
+
+
+def _silent(_: str) -> None:
+    """Tells nobody how far it is."""
 
 
 class Registry:
@@ -75,7 +79,9 @@ class Registry:
         prompt = self._prompt(dimension)
         return [self._read(prompt, version) for version in self._store.versions(prompt)]
 
-    def register(self, suite: JudgeSuite, provenance: Provenance) -> dict[str, Exported]:
+    def register(
+        self, suite: JudgeSuite, provenance: Provenance, say: Callable[[str], None] = _silent
+    ) -> dict[str, Exported]:
         """Makes the suite's judges the challengers: a prompt version and a scorer version each.
 
         A judge that is there already (same program, same rule) gets no new version; its provenance is brought up to
@@ -87,13 +93,16 @@ class Registry:
         """
         planned = [self._plan(program, suite.rule, provenance) for program in suite.programs.values()]
         known = {plan.prompt: self.versions(plan.program.dimension) for plan in planned}
-        done = {plan.program.dimension: self._register(plan, known[plan.prompt]) for plan in planned}
+        done = {}
+        for plan in planned:
+            judge = done[plan.program.dimension] = self._register(plan, known[plan.prompt])
+            say(f"{judge.uri} is there")
         if provenance.run_id:
             versions = [self._store.version(judge.prompt, judge.version) for judge in done.values()]
             self._store.link_run(provenance.run_id, versions)
         return done
 
-    def promote(self, judges: Iterable[Exported]) -> dict[str, Exported]:
+    def promote(self, judges: Iterable[Exported], say: Callable[[str], None] = _silent) -> dict[str, Exported]:
         """Makes these registered judges the champions of their dimensions; the others stay.
 
         Returns them as they are now, with the live scorer's version. The champion of now is kept for `rollback`;
@@ -102,7 +111,11 @@ class Registry:
         Raises:
             PipelineError: MLflow refuses.
         """
-        return {judge.dimension: self._promote(judge) for judge in judges}
+        done = {}
+        for judge in judges:
+            done[judge.dimension] = self._promote(judge)
+            say(f"{judge.uri} is champion")
+        return done
 
     def rollback(self, champions: Iterable[Exported] | None = None) -> dict[str, Exported]:
         """These champions give their place back to the ones before them; None: all present ones that replaced another.

@@ -15,23 +15,26 @@ from pipeline.export.exported import Exported, Provenance
 from pipeline.export.reference import REFERENCE, Reference
 from pipeline.export.registry import CHALLENGER, CHAMPION, PREFIX, Registry
 from pipeline.metrics.estimate import Estimate
-from pipeline.prepare import with_knobs
+from pipeline.prepare import SEED, Say, with_knobs
 from pipeline.run import VALIDATION
-from pipeline.run_folder import RunFolder
+from pipeline.run_folder import RunFolder, load_tuned
 from pipeline.tracking import RUN_FILE, default_uri
-from pipeline.tune import load_tuned
 from pipeline.validate import Verdict
 
 
 @dataclass(frozen=True)
 class TunedRun:
-    """A run's tuned judges, the verdict on exactly these ("" where there is none), and how good they were then."""
+    """A run's tuned judges, the verdict on exactly these ("" where there is none), and how good they were then.
+
+    `unchanged`: they are the judges that the search began with.
+    """
 
     folder: RunFolder
     config: ExperimentConfig
     suite: JudgeSuite
     verdict: str
     reference: Reference | None = None
+    unchanged: bool = False
 
     @classmethod
     def open(cls, path: Path) -> TunedRun:
@@ -43,18 +46,38 @@ class TunedRun:
         suite = load_tuned(folder)
         found = folder.read_json(VALIDATION) or {}
         same = found.get("provenance", {}).get("tuned judges") == suite.hash
+        began = folder.programs(SEED)
+        unchanged = began.is_dir() and JudgeSuite.load(began).hash == suite.hash
         if not same:
-            return cls(folder, config, suite, "")
+            return cls(folder, config, suite, "", unchanged=unchanged)
         measured = found.get("testset", {}).get("tuned", {})
         reference = Reference.of(
             found["provenance"].get("matcher", ""), {name: Estimate(row["value"]) for name, row in measured.items()}
         )
-        return cls(folder, config, suite, str(found["verdict"]), reference if measured else None)
+        return cls(folder, config, suite, str(found["verdict"]), reference if measured else None, unchanged)
 
     @property
     def simulated(self) -> bool:
         models = [program.knobs.model for program in self.suite.programs.values()]
         return self.config.data.simulated is not None or any(map(is_simulated, models))
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """What whoever uses these judges has to know, one line each; none after a PASS."""
+        lines = []
+        if self.unchanged:
+            which = (
+                "the generic ones, as shipped" if self.config.judges.programs is None else "those of judges.programs"
+            )
+            lines.append(f"nothing was changed: the search found no better judges, so these are {which}")
+        if not self.verdict:
+            lines.append("not validated: nothing shows yet that these judges are better than those they came from")
+        elif self.verdict != Verdict.PASS:
+            lines.append(
+                f"validated with {self.verdict}: the held-out traces do not show that these judges are better than "
+                "those they came from"
+            )
+        return tuple(lines)
 
 
 @dataclass(frozen=True)
@@ -79,6 +102,7 @@ class MlflowExport:
     verdict: str
     judges: Mapping[str, Exported]
     notes: tuple[str, ...]
+    unchanged: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -87,13 +111,14 @@ class MlflowExport:
             "experiment": self.experiment,
             "alias": self.alias,
             "verdict": self.verdict or None,
+            "unchanged": self.unchanged,
             "simulated": any(judge.simulated for judge in self.judges.values()),
             "judges": {name: _row(judge) for name, judge in self.judges.items()},
             "notes": list(self.notes),
         }
 
 
-def export_to_mlflow(run: TunedRun, target: Target) -> MlflowExport:
+def export_to_mlflow(run: TunedRun, target: Target, say: Say) -> MlflowExport:
     """Registers the judges as challengers and, where the validation of exactly these says PASS, as champions.
 
     "Exactly these": a judge is proved in one layout, with one model. In another one it is a challenger.
@@ -105,16 +130,18 @@ def export_to_mlflow(run: TunedRun, target: Target) -> MlflowExport:
     proved = suite.hash == run.suite.hash
     uri = target.uri or run.config.tracking.uri or default_uri(run.config.output)
     experiment = target.experiment or run.config.tracking.experiment
+    say(f"experiment {experiment} of MLflow at {uri}")
     registry = Registry(uri, experiment, target.prefix, create=True)
     verdict = run.verdict if proved else ""
     extra = {REFERENCE: run.reference.to_text()} if proved and run.reference else {}
     provenance = Provenance(run.folder.name, _run_id(run.folder, uri), verdict, run.simulated, extra)
-    judges = registry.register(suite, provenance)
+    judges = registry.register(suite, provenance, say)
     alias = CHALLENGER
     if verdict == Verdict.PASS:
         alias = CHAMPION
-        judges = registry.promote(judges.values())
-    return MlflowExport(uri, experiment, alias, verdict, judges, tuple(_notes(run, suite, verdict)))
+        judges = registry.promote(judges.values(), say)
+    notes = tuple(_notes(run, suite))
+    return MlflowExport(uri, experiment, alias, verdict, judges, notes, run.unchanged)
 
 
 def _as_it_will_run(run: TunedRun, target: Target) -> JudgeSuite:
@@ -141,8 +168,8 @@ def _run_id(folder: RunFolder, uri: str) -> str:
         return ""
 
 
-def _notes(run: TunedRun, suite: JudgeSuite, verdict: str) -> list[str]:
-    notes = []
+def _notes(run: TunedRun, suite: JudgeSuite) -> list[str]:
+    notes = list(run.cautions)
     before, after = (
         {(program.knobs.layout, program.knobs.model, program.knobs.endpoint) for program in judges.programs.values()}
         for judges in (run.suite, suite)
@@ -157,8 +184,6 @@ def _notes(run: TunedRun, suite: JudgeSuite, verdict: str) -> list[str]:
             f"the run's verdict ({run.verdict}) is of judges with another {changed}, so it is not of these: put "
             "`layout: mlflow` under `judges`, with the model that will run, and validate again"
         )
-    elif verdict != Verdict.PASS:
-        notes.append(f"no champion without a PASS: the run's verdict is {verdict or 'not there yet'}")
     endpoints = sorted({program.knobs.endpoint for program in suite.programs.values()} - {""})
     if endpoints:
         notes.append(

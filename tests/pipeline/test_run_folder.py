@@ -5,10 +5,16 @@ from typing import Any
 
 import pytest
 
+from judges.lm import JudgeError
+from judges.program import seed_suite
+from labeled_traces.dataset import Dataset
+from labeled_traces.simulated import simulate
 from labeled_traces.trace import TraceError
 from pipeline.config import ExperimentConfig, PipelineError
 from pipeline.config_file import parse_config
-from pipeline.run_folder import RunFolder
+from pipeline.measure import Measurement, measure
+from pipeline.prepare import load_judges
+from pipeline.run_folder import RunFolder, open_judges
 
 HASHES = {"data": "d", "judges": "j", "holistic": None}
 
@@ -77,3 +83,35 @@ def test_json_in_and_out(tmp_path: Path) -> None:
     folder["x.json"].write_text("{")
     with pytest.raises(TraceError, match=r"x\.json"):
         folder.read_json("x.json")
+
+
+def test_judges_of_a_run_of_an_export_or_of_a_folder(tmp_path: Path) -> None:
+    suite = seed_suite(dimensions=("plan_quality", "tool_calling"))
+    run = RunFolder.of(config(tmp_path), HASHES)
+    suite.save(run.programs("tuned"))
+    with pytest.raises(PipelineError, match="tuning has not ended"):
+        open_judges(run.path)
+    run.write_json("metrics.json", {})
+    suite.save(tmp_path / "export" / "judges")
+    (tmp_path / "export" / "manifest.json").write_text("{}")
+    for path in (run.path, tmp_path / "export", tmp_path / "export" / "judges"):
+        assert open_judges(path) == suite
+    with pytest.raises(JudgeError, match="holds no judge program"):
+        open_judges(tmp_path)
+
+
+@pytest.mark.parametrize("place", ["evaluate", "experiment"])
+def test_judges_are_named_the_same_way_everywhere(tmp_path: Path, place: str) -> None:
+    suite = seed_suite(dimensions=("plan_quality",))
+    suite.save(tmp_path / "export" / "judges")
+    (tmp_path / "export" / "manifest.json").write_text("{}")
+    if place == "evaluate":
+        rows = Dataset(simulate(2, 1))
+        rows.save(tmp_path / "data.jsonl")
+        found = measure(
+            Measurement(tmp_path / "data.jsonl", tmp_path / "export", out=tmp_path / "found"), lambda _: None
+        )
+        assert list(found.dimensions) == ["plan_quality"]
+    else:
+        judges = {"programs": str(tmp_path / "export"), "dimensions": ["plan_quality"]}
+        assert load_judges(config(tmp_path, judges=judges))[0] == suite

@@ -31,7 +31,10 @@ def test_to_mlflow(run_dir: Path, mlflow_database: str, capsys: pytest.CaptureFi
     assert main(command) == 0
     shown = capsys.readouterr().out
     assert "tool_calling  prompts:/cmd_tool_calling/1  cmd_tool_calling  1" in shown
-    assert f"champions in experiment by command of MLflow at {mlflow_database}" in shown
+    assert f"Alias champion in experiment by command of MLflow at {mlflow_database}" in shown
+    assert "Verdict of exactly these judges: PASS" in shown
+    score = f"gpa-judges score EXPERIMENT_WITH_TRACES --tracking-uri {mlflow_database} --judges 'by command'"
+    assert f"{score} --name-prefix cmd_\n  gpa-judges recalibrate CONFIG.yaml" in shown
     assert main([*command, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["alias"], document["verdict"], document["simulated"]) == ("champion", "PASS", False)
@@ -40,16 +43,41 @@ def test_to_mlflow(run_dir: Path, mlflow_database: str, capsys: pytest.CaptureFi
 
 def test_to_a_folder(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", str(run_dir), "--to", "folder"]) == 0
-    assert capsys.readouterr().out == f"2 judges: {run_dir / 'export'}\n"
+    shown = capsys.readouterr().out
+    assert shown == (
+        f"2 judges: {run_dir / 'export'}\nVerdict: PASS\n\n"
+        f"Next:\n  gpa-judges evaluate DATA --judges {run_dir / 'export'}\n"
+    )
     assert main(["export", str(run_dir), "--to", "folder", "--out", "shipped", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["to"], document["folder"], document["verdict"]) == ("folder", "shipped", "PASS")
     assert list(JudgeSuite.load(Path("shipped/judges")).programs) == list(NAMES)
 
 
+@pytest.mark.parametrize("verdict", [None, "FAIL"])
+@pytest.mark.parametrize("to", ["folder", "mlflow"])
+def test_judges_without_a_pass_say_so(
+    run_dir: Path, mlflow_database: str, verdict: str | None, to: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if verdict is None:
+        (run_dir / "validation.json").unlink()
+    else:
+        path = run_dir / "validation.json"
+        path.write_text(path.read_text().replace("PASS", verdict))
+    where = ["--tracking-uri", mlflow_database, "--name-prefix", f"{verdict}_"] if to == "mlflow" else []
+    assert main(["export", str(run_dir), "--to", to, *where]) == 0
+    shown = capsys.readouterr().out
+    assert ("validated with FAIL" if verdict else "not validated: nothing shows") in shown
+    assert (f"  gpa-judges validate {run_dir}" in shown) == (verdict is None)
+    if to == "mlflow":
+        assert "Alias challenger" in shown
+        assert "run champions, which need a PASS" in shown
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--to", "folder", "--name-prefix", "x_"], "--name-prefix does not belong to --to folder"),
         (["--to", "folder", "--model", "openai/m"], "--model does not belong to --to folder"),
         (["--to", "folder", "--tracking-uri", "x"], "--tracking-uri does not belong to --to folder"),
         (["--to", "mlflow", "--out", "x"], "--out does not belong to --to mlflow"),

@@ -15,6 +15,7 @@ from pipeline.config import PipelineError
 from pipeline.export.folder import export_to_folder
 from pipeline.export.registry import Registry
 from pipeline.export.run_export import MlflowExport, Target, TunedRun, export_to_mlflow
+from pipeline.run_folder import open_judges
 
 MakeRun = Callable[..., Path]
 NAMES = ("plan_quality", "tool_calling")
@@ -28,7 +29,8 @@ def suite(**knobs: Any) -> JudgeSuite:
 def export(mlflow_database: str, request: pytest.FixtureRequest) -> Callable[..., MlflowExport]:
     def exported(path: Path, **target: Any) -> MlflowExport:
         name = re.sub(r"[^\w.-]", ".", request.node.name)
-        return export_to_mlflow(TunedRun.open(path), Target(mlflow_database, name, f"{name}-", **target))
+        where = Target(mlflow_database, name, f"{name}-", **target)
+        return export_to_mlflow(TunedRun.open(path), where, lambda _: None)
 
     return exported
 
@@ -37,7 +39,13 @@ def test_a_pass_makes_champions(make_run: MakeRun, mlflow_server: str) -> None:
     """Over HTTP, as users do it."""
     run = TunedRun.open(make_run(suite(), "PASS"))
     target = Target(mlflow_server, "passed", "passed_")
-    done = export_to_mlflow(run, target)
+    said: list[str] = []
+    done = export_to_mlflow(run, target, said.append)
+    assert said == [
+        f"experiment passed of MLflow at {mlflow_server}",
+        *(f"prompts:/passed_{name}/1 is there" for name in NAMES),
+        *(f"prompts:/passed_{name}/1 is champion" for name in NAMES),
+    ]
     assert (done.alias, done.verdict, done.notes) == ("champion", "PASS", ())
     registry = Registry(mlflow_server, "passed", "passed_")
     assert registry.champions() == done.judges
@@ -45,7 +53,7 @@ def test_a_pass_makes_champions(make_run: MakeRun, mlflow_server: str) -> None:
     judge = done.judges["tool_calling"]
     assert (judge.scorer, judge.verdict, judge.tags["run"]) == ("passed_tool_calling", "PASS", "a-run-1a2b3c4d")
     assert judge.program == run.suite.programs["tool_calling"]
-    assert export_to_mlflow(run, target) == done
+    assert export_to_mlflow(run, target, said.append) == done
     assert done.to_json()["judges"]["tool_calling"] == {
         "prompt": "prompts:/passed_tool_calling/1",
         "scorer": "passed_tool_calling",
@@ -62,7 +70,8 @@ def test_without_a_pass_they_are_challengers(
     done = export(make_run(suite(), verdict))
     assert (done.alias, done.verdict) == ("challenger", verdict or "")
     assert [judge.verdict for judge in done.judges.values()] == [verdict or "none"] * 2
-    assert done.notes == (f"no champion without a PASS: the run's verdict is {verdict or 'not there yet'}",)
+    (note,) = done.notes
+    assert note.startswith(f"validated with {verdict}: the held-out" if verdict else "not validated: nothing shows")
     assert done.to_json()["verdict"] == verdict
 
 
@@ -88,6 +97,23 @@ def test_a_verdict_on_other_judges_is_none(
         f"the run's verdict (PASS) is of judges with another {changed}, so it is not of these"
     )
     assert {judge.program.knobs.layout for judge in done.judges.values()} == {"mlflow"}
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_judges_that_are_those_the_search_began_with(
+    make_run: MakeRun, export: Callable[..., MlflowExport], tmp_path: Path, own: bool
+) -> None:
+    path = make_run(suite(), **({"judges": {"programs": "mine"}} if own else {}))
+    suite().save(path / "programs" / "seed")
+    done = export(path)
+    assert done.to_json()["unchanged"] is True
+    assert done.notes[0].startswith("nothing was changed: the search found no better judges, so these are")
+    assert done.notes[0].endswith("those of judges.programs" if own else "the generic ones, as shipped")
+    manifest = export_to_folder(TunedRun.open(path), tmp_path / "out")
+    assert (manifest["unchanged"], manifest["notes"]) == (True, list(done.notes))
+    text = (tmp_path / "out" / "README.md").read_text()
+    assert "Nothing was changed" in text
+    assert "Not validated: nothing shows" in text
 
 
 def test_judges_that_were_changed_after_the_validation_have_no_verdict(make_run: MakeRun) -> None:
@@ -130,13 +156,13 @@ def test_the_target_is_where_the_run_was_tracked(make_run: MakeRun, mlflow_datab
     path = make_run(suite(), tracking={"uri": mlflow_database, "experiment": "tracked"})
     saved = {"uri": mlflow_database, "experiment": "tracked", "run_id": run_id}
     (path / "mlflow.json").write_text(json.dumps(saved))
-    done = export_to_mlflow(TunedRun.open(path), Target(prefix="tracked_"))
+    done = export_to_mlflow(TunedRun.open(path), Target(prefix="tracked_"), lambda _: None)
     assert (done.uri, done.experiment) == (mlflow_database, "tracked")
     assert {judge.tags["run_id"] for judge in done.judges.values()} == {run_id}
     assert "tracked_plan_quality" in client.get_run(run_id).data.tags["mlflow.linkedPrompts"]
     for other in ({**saved, "uri": "sqlite:////elsewhere.db"}, "no mapping"):
         (path / "mlflow.json").write_text(json.dumps(other))
-        done = export_to_mlflow(TunedRun.open(path), Target(prefix="tracked_"))
+        done = export_to_mlflow(TunedRun.open(path), Target(prefix="tracked_"), lambda _: None)
         assert {judge.tags["run_id"] for judge in done.judges.values()} == {""}
 
 
@@ -167,7 +193,7 @@ def test_a_folder_stands_alone(make_run: MakeRun, tmp_path: Path) -> None:
         "endpoint": "",
         "layout": "shared_prefix",
     }
-    assert JudgeSuite.load(out / "judges") == tuned
+    assert open_judges(out) == JudgeSuite.load(out / "judges") == tuned
     text = (out / "README.md").read_text()
     assert "Verdict on held-out traces: PASS." in text
     assert "simulated" not in text
