@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from judges.budget import Budget, Price
 from judges.ledger import Ledger, LedgerLM
-from judges.lm import LM, LMReply, LMRequest
+from judges.lm import LM, LMError, LMReply, LMRequest, RetryingLM
 
 if TYPE_CHECKING:
     from judges.litellm_client import LiteLLMClient
@@ -62,6 +63,16 @@ class Models:
     async def complete(self, request: LMRequest) -> LMReply:
         """See `LM.complete`."""
         return await self._model(request.model).complete(request)
+
+    async def attempts(self, request: LMRequest) -> AsyncGenerator[LMReply | LMError]:
+        """See `RetryingLM.attempts`."""
+        model = self._model(request.model)
+        if not isinstance(model, RetryingLM):
+            yield await model.complete(request)
+            return
+        async with aclosing(model.attempts(request)) as attempts:
+            async for ended in attempts:
+                yield ended
 
     def cost_of(self, request: LMRequest, prompt_tokens: int, completion_tokens: int) -> float | None:
         """Dollars; None where no price is known."""

@@ -21,11 +21,18 @@ _REFUSED = re.compile(r"content[ _](filter|policy|management policy)|responsible
 _HOPELESS = re.compile(r"insufficient_quota|exceeded your current quota|missing credentials|api_key", re.IGNORECASE)
 _PREFIX = re.compile(r"^(?:litellm\.)?(?:[A-Za-z]+(?:Error|Timeout): |[A-Za-z]+Exception - |litellm\.)*")
 _LONGEST = 600
+_TURNED_AWAY = frozenset({400, 401, 402, 403, 404, 405, 413, 415, 429, 501, 503, 529})
+"""Statuses of a request that no model has worked on. After another 5xx one may have: gateways time out, too. And 422 is
+LiteLLM's own for a reply with status 200 that holds an error."""
+_NO_CONNECTION = {"ConnectionRefusedError", "gaierror", "ConnectError", "ClientConnectorError"}
 
 
 @dataclass(frozen=True)
 class Failure:
     """`kind` as in `LMError`; `refused`: the provider will not answer this prompt, which is an answer.
+
+    `billed`: the call may be on the bill. It is not where it did not reach the provider, or where the status says that
+    it was turned away (`_TURNED_AWAY`); a time-out, a lost connection and any other error may be.
 
     `rejected`: the endpoint did not accept the form of the request, so another form may do. `wait` is in seconds, where
     the provider says how long. `message` holds no secrets.
@@ -37,6 +44,7 @@ class Failure:
     rejected: bool = False
     refused: bool = False
     wait: float | None = None
+    billed: bool = True
 
     @classmethod
     def of(cls, error: Exception, timeout: float) -> Failure:
@@ -47,18 +55,30 @@ class Failure:
         marks = f"{text} {_fields(error)}"
         # Some servers answer 500 to a reply schema.
         rejected = status in (400, 405, 415, 422, 500, 501)
+        billed = not (_never_sent(error) or status in _TURNED_AWAY)
         if isinstance(error, TimeoutError) or status == 408:
             return cls("timeout", f"no reply within {timeout:g} s")
         too_long = status == 413 or (status in (400, 422) and TOO_LONG.search(marks))
         if too_long or "ContextWindowExceededError" in names:
             # A refused reply schema may be called "too long" as well.
-            return cls("too_long", text, rejected=rejected and _names_schema(text))
+            return cls("too_long", text, rejected=rejected and _names_schema(text), billed=billed)
         if "ContentPolicyViolationError" in names or (rejected and _REFUSED.search(marks)):
             return cls("provider_error", text, refused=True)
         hopeless = bool(_HOPELESS.search(marks))
         lost = isinstance(error, ConnectionError) or "APIConnectionError" in names
         retry = not hopeless and (lost or status == 429 or (isinstance(status, int) and 500 <= status != 501))
-        return cls("provider_error", text, retry=retry, rejected=rejected and not hopeless, wait=_wait(error))
+        return cls(
+            "provider_error", text, retry=retry, rejected=rejected and not hopeless, wait=_wait(error), billed=billed
+        )
+
+
+def _never_sent(error: BaseException | None) -> bool:
+    """LiteLLM calls a refused connection an error of the server; the reason stands behind it."""
+    while error is not None:
+        if {base.__name__ for base in type(error).__mro__} & _NO_CONNECTION:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _names_schema(text: str) -> bool:

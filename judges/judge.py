@@ -29,7 +29,7 @@ async def judge(program: JudgeProgram, trace: Trace, lm: LM, repeat: int, seed: 
     replayed.
 
     Raises:
-        BudgetExhausted: a call was not sent.
+        BudgetExhausted, ProviderDown: a call was not sent.
         NotInLedger: a replay was asked for a call that it does not hold.
     """
     rendering = _rendered(_Identity(trace), program.knobs.trace_tokens)

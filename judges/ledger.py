@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from judges.budget import Budget, Usage, reserved_tokens
+from judges.health import Health
 from judges.ledger_store import Ledger, Reservation, as_stored
-from judges.lm import LM, JudgeError, LMError, LMReply, LMRequest
+from judges.lm import LM, BudgetExhausted, JudgeError, LMError, LMReply, LMRequest, RetryingLM
 
 __all__ = ["CostOf", "Ledger", "LedgerLM", "NotInLedger"]
 
@@ -35,9 +37,13 @@ class NotInLedger(LMError):
 class LedgerLM:
     """An LM that asks `inner` only for what the ledger does not hold, and never beyond the budget of `run`.
 
-    Equal requests in flight are one call, in this process and in others. Failures are not kept, but count as calls.
-    `mode` `replay`: the ledger alone answers. A reply that cost nothing now is marked `replayed`; its tokens and cost
-    are those of the call that was paid.
+    Equal requests in flight are one call, in this process and in others. `mode` `replay`: the ledger alone answers. A
+    reply that cost nothing now is marked `replayed`; its tokens and cost are those of the call that was paid.
+
+    The budget bounds what may have been billed. Each attempt is reserved before it is made and counts as a call,
+    retries too. One without a reply is not kept, and is charged what was reserved for it, tokens and dollars: after a
+    timeout, a lost connection, a cancellation, a kill or an answer without usage nobody knows what it cost. Nothing is
+    charged where the provider's answer rules a bill out (see `Failure.billed`).
     """
 
     def __init__(
@@ -59,6 +65,8 @@ class LedgerLM:
         self.budget = budget or Budget()
         self._replay = mode == "replay"
         self._cost_of: CostOf = cost_of or (lambda *_: None)
+        self._attempts = inner.attempts if isinstance(inner, RetryingLM) else self._one_attempt
+        self._health = Health(ledger)
 
     def __enter__(self) -> LedgerLM:
         return self
@@ -82,6 +90,7 @@ class LedgerLM:
         Raises:
             LMError: the call failed, or (`NotInLedger`) a replay does not hold it.
             BudgetExhausted: the call could pass a cap and was not sent.
+            ProviderDown: too many calls in a row have failed, so it was not sent.
             JudgeError: the budget is in dollars and the model has no known price; or the ledger cannot be used.
         """
         key = request.key
@@ -122,21 +131,55 @@ class LedgerLM:
         return ended
 
     async def _call(self, key: str, request: LMRequest) -> LMReply:
+        """One call with all its attempts, each of which is reserved, made, and charged."""
         most = self._reservation(request)
+        self._health.check(request)
+        try:
+            known = await self._reserve(key, request, most)
+        except BudgetExhausted as error:
+            self._health.explain(request, error)
+            raise
+        async with aclosing(self._attempts(request)) as attempts:
+            while known is None:
+                try:
+                    ended = await anext(attempts)
+                except BaseException as error:
+                    self._settle(key, error)
+                    if isinstance(error, LMError):
+                        self._health.failed(request, error)
+                    raise
+                if isinstance(ended, LMReply):
+                    self._health.answered(request)
+                    return self._keep(key, request, ended, most)
+                self._settle(key, ended)
+                try:
+                    known = await self._reserve(key, request, most)
+                except BudgetExhausted:
+                    self._health.failed(request, ended)
+                    raise ended from None
+        return known
+
+    async def _one_attempt(self, request: LMRequest) -> AsyncGenerator[LMReply | LMError]:
+        yield await self.inner.complete(request)
+
+    async def _reserve(self, key: str, request: LMRequest, most: Usage) -> LMReply | None:
+        """Reserves the next attempt; the reply where another process has had one meanwhile."""
         while True:
             reserved = self.ledger.reserve(key, request, self.run, most, self.budget)
             if isinstance(reserved, LMReply):
                 return reserved
             if reserved is Reservation.GRANTED:
-                break
+                return None
             await asyncio.sleep(POLL_SECONDS)
-        try:
-            reply = await self.inner.complete(request)
-        except BaseException as error:
-            self.ledger.release(
-                key, self.run, failed=isinstance(error, Exception) and not isinstance(error, JudgeError)
-            )
-            raise
+
+    def _settle(self, key: str, error: BaseException) -> None:
+        """Charges an attempt that gave no reply. A wrong setting is found before anything is sent."""
+        if isinstance(error, JudgeError):
+            self.ledger.release(key)
+        else:
+            self.ledger.fail(key, billed=error.billed if isinstance(error, LMError) else True)
+
+    def _keep(self, key: str, request: LMRequest, reply: LMReply, most: Usage) -> LMReply:
         tokens = reply.prompt_tokens + reply.completion_tokens
         cost = reply.cost
         if cost is None and tokens:

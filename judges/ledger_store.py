@@ -1,7 +1,7 @@
 """The ledger's rows: one per call, reserved before it and completed after it; and one account per run.
 
-Every write is one transaction, so a kill at any moment loses no reply that was had. It leaves a pending row behind,
-which the next one who asks takes over.
+Every write is one transaction, so a kill at any moment loses no reply that was had. It leaves a pending row behind:
+nobody knows whether that call was paid, so what it had reserved is charged, and the next one who asks makes it again.
 """
 
 from __future__ import annotations
@@ -62,6 +62,9 @@ class Ledger:
         self._keep_requests = keep_requests
         self._process = os.getpid()
         self._owner = this_process()
+        if not read_only:
+            with self._write() as db:
+                _charge_dead(db)
 
     def __enter__(self) -> Ledger:
         return self
@@ -95,9 +98,9 @@ class Ledger:
                     return Reservation.WAIT
                 if row[0] == "done" and (reply := _parse(row[3:])) is not None:
                     return reply
-                _release(db, key)
+                _drop(db, key)
             if budget.excess(_total(db, run), most):
-                _release_dead(db)
+                _charge_dead(db)
                 if reason := budget.excess(_spent(db, run), most):
                     raise BudgetExhausted(f"budget of run {run!r}: {reason}")
                 if budget.excess(_total(db, run), most):
@@ -124,20 +127,25 @@ class Ledger:
         }
         names = ", ".join(f"{name} = :{name}" for name in values)
         with self._write() as db:
-            _unreserve(db, key)
+            _give_back(db, key, calls=1)
             db.execute(
                 f"UPDATE calls SET status = 'done', run = :run, {names} WHERE key = :key AND status = 'pending'",
                 {**values, "run": run, "key": key},
             )
             _add(db, run, 1, paid.tokens, _trillionths(paid.cost))
 
-    def release(self, key: str, run: str, failed: bool) -> None:
-        """Gives the reservation back. A failed call counts as a call (what it cost is unknown), a cancelled one as
-        little as one that a kill cut off: both are made again when the run goes on."""
+    def fail(self, key: str, billed: bool) -> None:
+        """Ends a call without a reply. It counts as a call; what it had reserved is charged if it may be `billed`."""
         with self._write() as db:
-            _release(db, key)
-            if failed:
-                _add(db, run, 1, 0, 0, failed=1)
+            if not billed:
+                _give_back(db, key, calls=0)
+            _drop(db, key)
+
+    def release(self, key: str) -> None:
+        """Gives back the reservation of a call that was not sent."""
+        with self._write() as db:
+            _give_back(db, key, calls=1)
+            db.execute("DELETE FROM calls WHERE key = ?", (key,))
 
     def request(self, key: str) -> LMRequest | None:
         """What was sent, where the ledger was told to keep it."""
@@ -154,7 +162,7 @@ class Ledger:
             return _spent(db, run)
 
     def failed(self, run: str) -> int:
-        """How many of the run's calls ended without a reply."""
+        """How many of the run's calls ended without a reply, or were cut off by a kill."""
         with self._use() as db:
             row = db.execute("SELECT failed FROM runs WHERE run = ?", (run,)).fetchone()
         return row[0] if row else 0
@@ -199,11 +207,11 @@ def _may_complete(owner: Any, started: Any) -> bool:
     return isinstance(started, float) and time.time() - started < LEASE_SECONDS and is_alive(str(owner))
 
 
-def _release_dead(db: sqlite3.Connection) -> None:
+def _charge_dead(db: sqlite3.Connection) -> None:
     rows = db.execute("SELECT key, owner, started FROM calls WHERE status = 'pending'").fetchall()
     for key, owner, started in rows:
         if not _may_complete(owner, started):
-            _release(db, key)
+            _drop(db, key)
 
 
 def _add(db: sqlite3.Connection, run: str, calls: int, tokens: int, cost: int, failed: int = 0) -> None:
@@ -214,14 +222,17 @@ def _add(db: sqlite3.Connection, run: str, calls: int, tokens: int, cost: int, f
     )
 
 
-def _unreserve(db: sqlite3.Connection, key: str) -> None:
+def _give_back(db: sqlite3.Connection, key: str, calls: int) -> None:
+    """Takes a reservation off its run's account: the tokens, the dollars, and so many calls."""
     select = "SELECT run, reserved_tokens, reserved_cost FROM calls WHERE key = ? AND status = 'pending'"
     if row := db.execute(select, (key,)).fetchone():
-        _add(db, row[0], -1, -row[1], -row[2])
+        _add(db, row[0], -calls, -row[1], -row[2])
 
 
-def _release(db: sqlite3.Connection, key: str) -> None:
-    _unreserve(db, key)
+def _drop(db: sqlite3.Connection, key: str) -> None:
+    """Removes a row. What a pending one had reserved stays on its run's account, as a call that failed."""
+    if row := db.execute("SELECT run FROM calls WHERE key = ? AND status = 'pending'", (key,)).fetchone():
+        _add(db, row[0], 0, 0, 0, failed=1)
     db.execute("DELETE FROM calls WHERE key = ?", (key,))
 
 

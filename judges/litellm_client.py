@@ -8,16 +8,16 @@ import os
 import random
 import warnings
 import weakref
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from typing import Any, TypeAlias
-from urllib.parse import urlsplit
 
 from judges.budget import Price
 from judges.connections import Connections
 from judges.failure import Failure
 from judges.form import Form
 from judges.lm import JudgeError, LMError, LMReply, LMRequest
-from judges.redact import redact_url
+from judges.redact import check_endpoint, hide_values, redact_url
 
 log = logging.getLogger(__name__)
 
@@ -71,34 +71,40 @@ class LiteLLMClient:
 
     async def complete(self, request: LMRequest) -> LMReply:
         """See `LM.complete`."""
-        _check_endpoint(request.endpoint)
-        ended = await self._connections.run(self._complete(request))
-        # Raised here and not where it was caught: the provider's own exception, which may hold a key, stays behind.
-        if isinstance(ended, Failure):
-            raise LMError(ended.kind, f"{_target(request.endpoint, request.model)}: {ended.message}")
-        return ended
+        async with aclosing(self.attempts(request)) as attempts:
+            async for ended in attempts:
+                if isinstance(ended, LMReply):
+                    return ended
+        raise AssertionError("unreachable: attempts end with a reply or an error")
 
-    async def _complete(self, request: LMRequest) -> LMReply | Failure:
+    async def attempts(self, request: LMRequest) -> AsyncGenerator[LMReply | LMError]:
+        """See `RetryingLM.attempts`."""
+        check_endpoint(request.endpoint)
         shape = (request.endpoint, request.model, request.schema is not None, request.seed is not None)
         known = self._forms.get(shape)
         form = known or Form()
         particular = False
         attempt = 0
         while True:
-            ended = await self._attempt(request, form)
+            ended = await self._connections.run(self._attempt(request, form))
             if isinstance(ended, LMReply):
                 # What only this schema met is not remembered.
                 if known is None and not particular:
                     self._remember(shape, form)
-                return ended
+                yield ended
+                return
+            # Made here and not where it was caught: the provider's own exception, which may hold a key, stays behind.
+            error = LMError(ended.kind, f"{_target(request.endpoint, request.model)}: {ended.message}", ended.billed)
             if ended.retry and attempt < self._retries and (ended.wait or 0.0) <= LONGEST_WAIT:
+                yield error
                 await asyncio.sleep(ended.wait or self._pause * 2**attempt * random.uniform(0.5, 1.0))
                 attempt += 1
                 continue
             # A form that has worked is not given up because the server is ill.
             plainer = form.after(ended, request) if ended.rejected and not (known and ended.retry) else None
             if plainer is None:
-                return ended
+                raise error
+            yield error
             particular = particular or "invalid schema" in ended.message.lower()
             form = plainer
 
@@ -133,7 +139,8 @@ class LiteLLMClient:
         prompt_tokens, completion_tokens = usage.prompt_tokens or 0, usage.completion_tokens or 0
         details = getattr(usage, "prompt_tokens_details", None)
         return LMReply(
-            text=str(choice.message.content or getattr(choice.message, "refusal", None) or ""),
+            # Some servers show what they were sent: a key must not get from there into files.
+            text=hide_values(str(choice.message.content or getattr(choice.message, "refusal", None) or "")),
             finish_reason=str(choice.finish_reason or "stop"),
             prompt_tokens=prompt_tokens,
             completion_tokens=completion_tokens,
@@ -180,16 +187,6 @@ def _stand_in_key(request: LMRequest) -> str | None:
     """Local servers want no key, but the client of OpenAI's protocol does. None: LiteLLM reads the environment."""
     local = request.endpoint and request.model.startswith("openai/") and not os.environ.get("OPENAI_API_KEY")
     return "none" if local else None
-
-
-def _check_endpoint(endpoint: str) -> None:
-    parts = urlsplit(endpoint)
-    if not endpoint or (parts.scheme in ("http", "https") and parts.hostname and "@" not in parts.netloc):
-        return
-    raise JudgeError(
-        f"endpoint {redact_url(endpoint) or 'without a host'}: accepted is a base URL without user and password, such "
-        "as http://127.0.0.1:8000/v1; keys come from the environment"
-    )
 
 
 def _sendable(text: str) -> str:

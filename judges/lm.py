@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from labeled_traces.trace import text_hash
 
@@ -16,11 +16,19 @@ class JudgeError(ValueError):
 
 
 class LMError(RuntimeError):
-    """A call that gave no reply. `kind` is one of `timeout`, `provider_error`, `too_long`."""
+    """A call that gave no reply. `kind` is one of `timeout`, `provider_error`, `too_long`.
 
-    def __init__(self, kind: str, message: str) -> None:
+    `billed`: the provider may charge for it all the same. Only its own answer can rule that out.
+    """
+
+    def __init__(self, kind: str, message: str, billed: bool = True) -> None:
         super().__init__(message)
         self.kind = kind
+        self.billed = billed
+
+
+class ProviderDown(RuntimeError):
+    """So many calls in a row have failed that no more are sent. Everything so far is saved."""
 
 
 class BudgetExhausted(RuntimeError):
@@ -78,6 +86,22 @@ class LM(Protocol):
 
         Raises:
             LMError: no reply could be had (after the client's own retries).
-            BudgetExhausted: the call was not sent.
+            BudgetExhausted, ProviderDown: the call was not sent.
+        """
+        ...
+
+
+@runtime_checkable
+class RetryingLM(LM, Protocol):
+    """An LM that tries again, and lets its caller pay for, or refuse, each attempt."""
+
+    def attempts(self, request: LMRequest) -> AsyncGenerator[LMReply | LMError]:
+        """How each attempt ended. An attempt is made when it is asked for; a reply is the last one.
+
+        Yields:
+            The reply, or the error of an attempt that may be followed by another.
+
+        Raises:
+            LMError: the last attempt failed.
         """
         ...

@@ -14,6 +14,7 @@ import yaml
 from judges.decision import DecisionRule
 from judges.judgment import HOLISTIC, Outcome
 from judges.lm import JudgeError
+from judges.redact import check_endpoint
 from labeled_traces.files import read_yaml
 from labeled_traces.label import DIMENSIONS, SCORES
 from labeled_traces.trace import TraceError, text_hash
@@ -63,6 +64,7 @@ class Knobs:
             raise JudgeError(f"knob plan_extraction is {self.plan_extraction!r}: accepted are true and false")
         if not isinstance(self.endpoint, str):
             raise JudgeError(f"knob endpoint is {self.endpoint!r}: accepted is a base URL, or an empty text")
+        check_endpoint(self.endpoint)
         if self.example_order not in ("as_written", "reversed"):
             raise JudgeError(f"knob example_order is {self.example_order!r}: accepted are as_written and reversed")
         if self.layout not in LAYOUTS:

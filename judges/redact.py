@@ -6,22 +6,36 @@ import os
 import re
 from urllib.parse import urlsplit
 
+from judges.lm import JudgeError
+
 HIDDEN = "[hidden]"
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
-_SECRET_FORM = re.compile(r"\b(?:sk|pk|gsk|xai|hf)[-_][\w-]{8,}|(?<=[Bb]earer )[\w.~+/=-]{8,}|(?<=[?&]key=)[^&\s\"']+")
+_SECRET_FORM = re.compile(r"\b(?:sk|pk|gsk|xai|hf)[-_][\w-]{8,}|(?<=[Bb]earer )[\w.~+/=-]{8,}")
+_IN_URL = re.compile(
+    r"(?P<before>[a-z][a-z0-9+.-]*://[^\s/@:\"']*:)[^\s\"']+(?=@)"
+    r"|(?P<name>[?&][\w-]*(?:key|token|secret|password|signature|sig)=)[^&\s\"']+",
+    re.IGNORECASE,
+)
+"""A password before the host, and a parameter that is named like a secret."""
 _SHORTEST = 8
 """A value of fewer characters is no key, and hiding it would spoil messages."""
 
 
 def redact(text: str) -> str:
     """The text without the values of environment variables that are named like secrets, and without what looks like a
-    key."""
+    key, or like a password in a URL."""
+    text = _IN_URL.sub(lambda found: f"{found['before'] or found['name']}{HIDDEN}", hide_values(text))
+    return _SECRET_FORM.sub(HIDDEN, text)
+
+
+def hide_values(text: str) -> str:
+    """The text without the values of environment variables that are named like secrets; all else is left as it is."""
     values = {
         value for name, value in os.environ.items() if _SECRET_NAME.search(name) and len(value.strip()) >= _SHORTEST
     }
     for value in sorted(values, key=len, reverse=True):
         text = text.replace(value.strip(), HIDDEN)
-    return _SECRET_FORM.sub(HIDDEN, text)
+    return text
 
 
 def redact_url(url: str) -> str:
@@ -29,3 +43,20 @@ def redact_url(url: str) -> str:
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return redact(f"{parts.scheme}://{host}{parts.path}") if host else ""
+
+
+def check_endpoint(endpoint: str) -> None:
+    """
+    Raises:
+        JudgeError: not a base URL, or one that may hold a secret: endpoints are kept in programs, reports and ledgers.
+    """
+    try:
+        parts = urlsplit(endpoint)
+        accepted = parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc
+    except ValueError:
+        parts, accepted = urlsplit(""), False
+    if endpoint and (not accepted or parts.query or parts.fragment):
+        raise JudgeError(
+            f"endpoint {redact_url(parts.geturl()) or 'without a host'}: accepted is a base URL without user, password "
+            "and query, such as http://127.0.0.1:8000/v1; keys come from the environment (OPENAI_API_KEY ...)"
+        )

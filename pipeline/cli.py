@@ -86,11 +86,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _exit_code(error: Exception) -> int:
     """The exit code of an error. The imports cost nothing here: what raised the error has made them."""
-    from judges.lm import BudgetExhausted, JudgeError, LMError
+    from judges.lm import BudgetExhausted, JudgeError, LMError, ProviderDown
     from labeled_traces.trace import TraceError
     from pipeline.config import PipelineError
 
-    codes: dict[type[Exception], int] = {LMError: 3, BudgetExhausted: 4}
+    codes: dict[type[Exception], int] = {LMError: 3, ProviderDown: 3, BudgetExhausted: 4}
     codes |= dict.fromkeys((TraceError, JudgeError, PipelineError, OSError), 2)
     return next((code for kind, code in codes.items() if isinstance(error, kind)), UNEXPECTED)
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from judges.judge import judge
 from judges.judgment import Finding, Judgment, Outcome
-from judges.lm import LM, BudgetExhausted, LMError
+from judges.lm import LM, BudgetExhausted, LMError, ProviderDown
 from judges.program import JudgeProgram, JudgeSuite
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.files import parse_json, read_lines, write_lines
@@ -21,8 +21,6 @@ from labeled_traces.label import Impact
 from labeled_traces.trace import TraceError
 
 T = TypeVar("T")
-_GIVE_UP_AFTER = 8
-"""So many failed calls, and not one reply: the endpoint is taken for dead."""
 _FAILED = (Outcome.PROVIDER_ERROR, Outcome.TIMEOUT)
 
 
@@ -74,7 +72,7 @@ async def evaluate_async(
 
     Raises:
         EvaluationStopped: the budget ended; it carries all judgments.
-        LMError: the first calls all failed and none succeeded.
+        ProviderDown: too many calls in a row have failed.
     """
     run = _Run(suite, lm, settings or EvaluateSettings())
     return await run.all([*rows])
@@ -87,7 +85,10 @@ def check_replies(judgments: Sequence[Judgment]) -> None:
         LMError: every call failed.
     """
     if judgments and all(judgment.outcome in _FAILED for judgment in judgments):
-        raise _no_reply(len(judgments), judgments[-1])
+        last = judgments[-1]
+        raise LMError(
+            str(last.outcome), f"{len(judgments)} calls failed and none succeeded; the last one: {last.detail}"
+        )
 
 
 def save_judgments(path: Path, judgments: Iterable[Judgment]) -> None:
@@ -127,9 +128,7 @@ class _Run:
     suite: JudgeSuite
     lm: LM
     settings: EvaluateSettings
-    stopped: BudgetExhausted | LMError | None = None
-    failures: int = 0
-    replies: int = 0
+    stopped: BudgetExhausted | ProviderDown | None = None
     done: dict[tuple[int, str, int], Judgment] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -172,27 +171,12 @@ class _Run:
                 return
             try:
                 judgment = await judge(program, row.trace, self.lm, repeat, seed=self.settings.seed)
-            except BudgetExhausted as stop:
-                self.stopped = stop
+            except (BudgetExhausted, ProviderDown) as stop:
+                # Not raised here: calls in flight end in peace, no new one is made.
+                self.stopped = self.stopped or stop
                 return
         self.done[index, program.dimension, repeat] = judgment
         self.bar.update()
-        self.check_endpoint(judgment)
-
-    def check_endpoint(self, judgment: Judgment) -> None:
-        """A dead endpoint shall cost a few failed calls, not one for each judgment."""
-        if judgment.outcome not in _FAILED:
-            self.replies += 1
-            return
-        self.failures += 1
-        enough = self.failures >= max(_GIVE_UP_AFTER, self.settings.concurrency)
-        if enough and self.replies == 0 and self.stopped is None:
-            # Not raised here: calls in flight end in peace, no new one is made.
-            self.stopped = _no_reply(self.failures, judgment)
-
-
-def _no_reply(failures: int, last: Judgment) -> LMError:
-    return LMError(str(last.outcome), f"{failures} calls failed and none succeeded; the last one: {last.detail}")
 
 
 def _not_run(row: LabeledTrace, program: JudgeProgram, repeat: int) -> Judgment:

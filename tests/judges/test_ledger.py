@@ -15,14 +15,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from judges.budget import Budget, Usage
+from judges.budget import Budget, Usage, reserved_tokens
 from judges.ledger import Ledger, LedgerLM, NotInLedger
-from judges.lm import JudgeError, LMError, LMReply, LMRequest, Message
+from judges.litellm_client import LiteLLMClient
+from judges.lm import JudgeError, LMError, LMReply, LMRequest, Message, ProviderDown
 
 if TYPE_CHECKING:
     from tests.judges.counting_model import CountingModel
+    from tests.judges.scripted_server import ScriptedServer
 
     Models = type[CountingModel]
+    Servers = type[ScriptedServer]
 
 texts = st.text(st.characters(codec=None), max_size=200)
 
@@ -97,7 +100,7 @@ def test_repeats_stay_different_when_they_are_replayed(ledger: Ledger, counting_
 def test_any_reply_comes_back_as_it_was(ledger: Ledger, counting_model: Models, reply: LMReply, prompt: str) -> None:
     lm = LedgerLM(counting_model(lambda _: reply), ledger, "run")
     asked = counting_model.request(messages=(Message("user", prompt),))
-    ledger.release(asked.key, "run", failed=False)
+    ledger.fail(asked.key, billed=False)
     live, replayed = counting_model.ask(lm, asked, asked)
     assert replayed == replace(live, replayed=True)
     assert live == replace(reply, cost=live.cost)
@@ -139,13 +142,24 @@ def test_a_failure_is_shared_counted_and_not_kept(ledger: Ledger, counting_model
     errors = counting_model.ask_at_once(lm, *[counting_model.request()] * 3)
     assert [(type(error), str(error)) for error in errors] == [(LMError, "no reply within 1 s")] * 3
     assert {error.kind for error in errors if isinstance(error, LMError)} == {"timeout"}
-    assert lm.spent() == Usage(1, 0, 0.0)
+    reserved = sum(reserved_tokens(counting_model.request()))
+    assert lm.spent() == Usage(1, reserved, 0.25), "what it cost is unknown, so the most that it can have cost counts"
     with pytest.raises(LMError):
         counting_model.ask(lm, counting_model.request())
     assert (len(model.asked), ledger.failed("run"), lm.spent().calls) == (2, 2, 2)
     well = LedgerLM(counting_model(), ledger, "run")
     assert counting_model.ask(well, counting_model.request())[0].text == "reply 0"
-    assert well.spent() == Usage(3, 15, 0.001)
+    assert well.spent() == Usage(3, 2 * reserved + 15, 0.501)
+
+
+def test_a_failure_that_cannot_be_billed_is_a_call_and_no_more(ledger: Ledger, counting_model: Models) -> None:
+    def failing(_: LMRequest) -> LMReply:
+        raise LMError("provider_error", "no such model", billed=False)
+
+    lm = LedgerLM(counting_model(failing), ledger, "run", Budget(dollars=1.0), cost_of=lambda *_: 0.25)
+    with pytest.raises(LMError):
+        counting_model.ask(lm, counting_model.request())
+    assert (lm.spent(), ledger.failed("run")) == (Usage(1, 0, 0.0), 1)
 
 
 def test_a_cancelled_leader_hands_over(ledger: Ledger, counting_model: Models) -> None:
@@ -162,7 +176,8 @@ def test_a_cancelled_leader_hands_over(ledger: Ledger, counting_model: Models) -
 
     assert asyncio.run(scene()).replayed is False
     assert len(model.asked) == 2
-    assert lm.spent().calls == 1, "a call that was cancelled counts as little as one that a kill cut off"
+    reserved = sum(reserved_tokens(counting_model.request()))
+    assert lm.spent() == Usage(2, reserved + 15, 0.001), "a call that was cancelled may have been paid"
 
 
 def test_a_cancelled_follower_disturbs_nobody(ledger: Ledger, counting_model: Models) -> None:
@@ -187,6 +202,86 @@ def test_a_wrong_setting_is_no_call(ledger: Ledger, counting_model: Models) -> N
     with pytest.raises(JudgeError):
         counting_model.ask(lm, counting_model.request())
     assert lm.spent() == Usage()
+
+
+# What may be billed, over HTTP: the client tries twice more
+
+BUSY = {"error": {"message": "no", "type": "x"}}
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "sent", "billed"),
+    [
+        (500, BUSY, 3, 3),
+        (502, BUSY, 3, 3),
+        (200, {"choices": []}, 3, 3),
+        (200, "", 3, 3),
+        (200, BUSY, 1, 1),
+        (503, BUSY, 3, 0),
+        (429, BUSY, 3, 0),
+        (400, BUSY, 1, 0),
+        (401, BUSY, 1, 0),
+        (403, BUSY, 1, 0),
+        (404, BUSY, 1, 0),
+    ],
+)
+def test_every_attempt_is_a_call_and_charged_unless_the_answer_rules_it_out(
+    ledger: Ledger, client: LiteLLMClient, scripted_server: Servers, status: int, body: Any, sent: int, billed: int
+) -> None:
+    if isinstance(body, dict) and "choices" in body:
+        body = scripted_server.chat("x", **body)
+    lm = LedgerLM(client, ledger, "run", Budget(dollars=10.0), cost_of=lambda *_: 0.25)
+    with scripted_server(lambda _: scripted_server.answer(status, body)) as server:
+        with pytest.raises(LMError):
+            asyncio.run(lm.complete(server.request()))
+        assert len(server.requests) >= sent
+        spent, reserved = lm.spent(), sum(reserved_tokens(server.request()))
+        assert spent == Usage(len(server.requests), billed * reserved, billed * 0.25)
+
+
+def test_a_refused_connection_is_not_billed_and_a_lost_one_may_be(
+    ledger: Ledger, client: LiteLLMClient, scripted_server: Servers
+) -> None:
+    with scripted_server(lambda _: "x") as server:
+        pass
+    lm = LedgerLM(client, ledger, "refused", cost_of=lambda *_: 0.25)
+    with pytest.raises(LMError):
+        asyncio.run(lm.complete(server.request()))
+    assert lm.spent() == Usage(3, 0, 0.0)
+
+    def vanish(_: dict[str, Any]) -> Any:
+        raise ConnectionResetError
+
+    lm = LedgerLM(client, ledger, "lost", cost_of=lambda *_: 0.25)
+    with scripted_server(vanish) as server:
+        with pytest.raises(LMError):
+            asyncio.run(lm.complete(server.request()))
+        reserved = sum(reserved_tokens(server.request()))
+    assert lm.spent() == Usage(3, 3 * reserved, 0.75)
+
+
+@pytest.mark.parametrize("status", [500, 429])
+def test_retries_never_pass_a_cap(ledger: Ledger, client: LiteLLMClient, scripted_server: Servers, status: int) -> None:
+    lm = LedgerLM(client, ledger, "run", Budget(calls=10))
+
+    async def twenty(server: ScriptedServer) -> list[LMReply | BaseException]:
+        calls = (lm.complete(server.request(repeat=i)) for i in range(20))
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    with scripted_server(lambda _: scripted_server.error(status, "boom")) as server:
+        ends = asyncio.run(twenty(server))
+        assert len(server.requests) == lm.spent().calls == 10
+    assert {type(end) for end in ends} == {LMError, ProviderDown}, "not the budget is what a user has to look at"
+    assert any("boom" in str(end) for end in ends)
+
+
+def test_a_retry_that_works_pays_for_both(ledger: Ledger, client: LiteLLMClient, scripted_server: Servers) -> None:
+    lm = LedgerLM(client, ledger, "run", Budget(dollars=1.0), cost_of=lambda *_: 0.25)
+    answers = scripted_server.in_turn(scripted_server.error(500, "boom"), "fine")
+    with scripted_server(answers) as server:
+        assert asyncio.run(lm.complete(server.request())).text == "fine"
+        reserved = sum(reserved_tokens(server.request()))
+    assert (lm.spent(), ledger.failed("run")) == (Usage(2, reserved + 120, 0.5), 1)
 
 
 # Replay

@@ -107,7 +107,7 @@ def test_a_replay_leaves_nothing_beside_the_file(path: Path) -> None:
     with Ledger(path, read_only=True) as ledger:
         assert ledger.find("unknown") is None
         with pytest.raises(JudgeError, match="readonly"):
-            ledger.release("unknown", "run", failed=True)
+            ledger.fail("unknown", billed=True)
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 

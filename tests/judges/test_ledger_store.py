@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from judges.budget import Budget, Usage
+from judges.budget import Budget, Usage, reserved_tokens
 from judges.ledger import Ledger, LedgerLM
 from judges.ledger_store import as_stored
-from judges.lm import JudgeError, LMReply, LMRequest, Message
+from judges.lm import BudgetExhausted, JudgeError, LMReply, LMRequest, Message
 
 if TYPE_CHECKING:
     from tests.judges.counting_model import CountingModel
@@ -135,9 +135,15 @@ def test_eight_processes_and_a_kill(path: Path, tmp_path: Path, counting_model: 
         worker_request = LMRequest("openai/m", (Message("user", "x"),))
         replies = counting_model.ask(lm, *(replace(worker_request, repeat=number) for number in sorted(done)))
         assert [reply.text for reply in replies] == [f"reply {number}" for number in sorted(done)]
-        rows = run_sql(path, "SELECT COUNT(*) FROM calls WHERE status = 'done'")[0][0]
-        assert lm.spent() == Usage(rows, rows * 15, as_stored(rows * 0.001))
+    with Ledger(path) as ledger:
+        (rows, paid_tokens) = run_sql(path, "SELECT COUNT(*), SUM(prompt_tokens + completion_tokens) FROM calls")[0]
+        reserved = sum(reserved_tokens(worker_request))
+        cut_off = ledger.failed("run")
+        assert ledger.spent("run") == Usage(rows + cut_off, rows * 15 + cut_off * reserved, as_stored(rows * 0.001))
+        assert paid_tokens == rows * 15
         assert rows >= 800 - len(in_flight)
+        assert len(in_flight) - 1 <= cut_off <= len(in_flight) + 1, "one may have been reserved and not yet sent"
+        assert sum(paid.values()) <= ledger.spent("run").calls
 
 
 def test_an_interrupted_run_ends_where_an_unbroken_one_does(tmp_path: Path) -> None:
@@ -147,13 +153,16 @@ def test_an_interrupted_run_ends_where_an_unbroken_one_does(tmp_path: Path) -> N
     assert end(start(paths["unbroken"], logs["unbroken"], 0, 50, 50, 1, 30, 0))[0] == 0
     assert end(start(paths["interrupted"], logs["interrupted"], 0, 50, 50, 1, 30, 13))[0] == -signal.SIGKILL
     assert end(start(paths["interrupted"], logs["interrupted"], 0, 50, 50, 1, 30, 0))[0] == 0
-    results = {}
+    replies = {}
     for name, path in paths.items():
         with Ledger(path) as ledger:
-            results[name] = (ledger.spent("run"), sorted(run_sql(path, "SELECT key, text FROM calls")))
-    assert results["interrupted"] == results["unbroken"]
-    assert results["unbroken"][0].calls == 30
-    assert Counter(events(logs["interrupted"], "paid")) == Counter([*range(30), 12]), "only the one in flight"
+            assert ledger.spent("run").calls == len(events(logs[name], "paid")) == 30, "the cap bounds what was sent"
+            replies[name] = dict(run_sql(path, "SELECT key, text FROM calls"))
+    assert Counter(events(logs["interrupted"], "paid")) == Counter([*range(29), 12]), (
+        "only the one in flight is paid twice"
+    )
+    assert replies["interrupted"].items() < replies["unbroken"].items()
+    assert (len(replies["interrupted"]), len(replies["unbroken"])) == (29, 30)
 
 
 # Rows that were left pending
@@ -173,9 +182,18 @@ def test_an_interrupted_run_ends_where_an_unbroken_one_does(tmp_path: Path) -> N
 def test_a_call_of_the_dead_is_taken_over(ledger: Ledger, owner: str, age: float, counting_model: Models) -> None:
     leave_pending(ledger, counting_model.request(), owner, age)
     assert ledger.spent("run") == Usage()
-    lm = LedgerLM(counting_model(), ledger, "run", Budget(calls=1))
+    lm = LedgerLM(counting_model(), ledger, "run", Budget(calls=2))
     assert counting_model.ask(lm, counting_model.request())[0].text == "reply 0"
-    assert lm.spent() == Usage(1, 15, 0.001)
+    assert lm.spent() == Usage(2, 1015, 0.501), "nobody knows whether it was paid, so what it had reserved is charged"
+    assert ledger.failed("run") == 1
+
+
+def test_a_call_of_the_dead_is_charged_when_the_file_is_opened(
+    path: Path, ledger: Ledger, counting_model: Models
+) -> None:
+    leave_pending(ledger, counting_model.request(), owner_of(NO_PROCESS))
+    with Ledger(path) as later:
+        assert (later.spent("run"), later.failed("run")) == (Usage(1, 1000, 0.5), 1)
 
 
 @pytest.mark.parametrize("owner", [owner_of(1), "elsewhere:1:x"], ids=["alive", "another machine"])
@@ -196,10 +214,13 @@ def test_a_call_of_the_living_is_waited_for(path: Path, ledger: Ledger, owner: s
     assert ledger.spent("run") == Usage(1, 2, 0.0)
 
 
-def test_what_the_dead_reserved_is_free_for_other_calls(ledger: Ledger, counting_model: Models) -> None:
+@pytest.mark.parametrize("budget", [Budget(calls=1), Budget(tokens=1000), Budget(dollars=0.5)])
+def test_what_the_dead_reserved_is_used_up(ledger: Ledger, counting_model: Models, budget: Budget) -> None:
+    """A kill, and the same command again, would else be a way around every cap."""
     leave_pending(ledger, counting_model.request(), owner_of(NO_PROCESS))
-    lm = LedgerLM(counting_model(), ledger, "run", Budget(calls=1, tokens=1000))
-    assert counting_model.ask(lm, counting_model.request(1))[0].text == "reply 0"
+    lm = LedgerLM(counting_model(), ledger, "run", budget, cost_of=lambda *_: 0.001)
+    with pytest.raises(BudgetExhausted):
+        counting_model.ask(lm, counting_model.request(1))
 
 
 def test_a_late_reply_is_kept_and_the_first_one_wins(ledger: Ledger, counting_model: Models) -> None:
@@ -212,13 +233,13 @@ def test_a_late_reply_is_kept_and_the_first_one_wins(ledger: Ledger, counting_mo
     assert ledger.spent("run") == Usage(2, 4, 1.0), "both were paid"
 
 
-def test_a_reply_whose_reservation_was_swept_is_kept(ledger: Ledger, counting_model: Models) -> None:
+def test_a_reply_whose_reservation_was_swept_is_charged(path: Path, ledger: Ledger, counting_model: Models) -> None:
     """A computer that slept through its lease."""
     leave_pending(ledger, counting_model.request(), "elsewhere:1:x", 3700.0)
-    counting_model.ask(LedgerLM(counting_model(), ledger, "other", Budget(calls=1)), counting_model.request(1))
-    ledger.release(counting_model.request().key, "run", failed=False)
+    Ledger(path).close()
+    ledger.release(counting_model.request().key)
     ledger.complete(counting_model.request().key, "run", LMReply("late", "stop", 1, 1), Usage(1, 2, 0.5))
-    assert ledger.spent("run") == Usage(1, 2, 0.5)
+    assert ledger.spent("run") == Usage(2, 1002, 1.0), "what was swept is charged: this is a bound"
 
 
 # Damage

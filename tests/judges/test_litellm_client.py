@@ -93,12 +93,26 @@ def test_a_refusal_field_is_the_text(client: LiteLLMClient, scripted_server: Ser
 
 @pytest.mark.parametrize(
     "endpoint",
-    ["ftp://127.0.0.1/v1", "127.0.0.1:8000", "http://", "http://user:pass-word-1@127.0.0.1/v1", "not a url"],
+    [
+        "ftp://127.0.0.1/v1",
+        "127.0.0.1:8000",
+        "http://",
+        "http://user:pass-word-1@127.0.0.1/v1",
+        "http://127.0.0.1/v1?api_key=pass-word-1",
+        "http://127.0.0.1/v1#pass-word-1",
+        "http://[pass-word-1",
+        "not a url",
+    ],
 )
 def test_an_endpoint_that_cannot_be(client: LiteLLMClient, scripted_server: Servers, endpoint: str) -> None:
     with scripted_server(lambda _: "x") as server, pytest.raises(JudgeError, match="accepted is a base URL") as caught:
         ask(client, server.request(endpoint=endpoint))
     assert "pass-word-1" not in str(caught.value)
+
+
+def test_a_key_that_is_echoed_is_not_in_the_reply(client: LiteLLMClient, scripted_server: Servers, key: str) -> None:
+    with scripted_server(lambda _: f"hf_hub_download was called with {key}.") as server:
+        assert ask(client, server.request()).text == "hf_hub_download was called with [hidden]."
 
 
 def test_a_local_server_needs_no_key(

@@ -55,7 +55,7 @@ def test_hashes_are_stable_and_see_every_part_and_knob() -> None:
             base.with_knobs(**{name: value})
             for name, value in {
                 "model": "m",
-                "endpoint": "e",
+                "endpoint": "http://127.0.0.1:1/v1",
                 "temperature": 0.1,
                 "max_tokens": 100,
                 "trace_tokens": 300,
@@ -146,6 +146,7 @@ def test_only_line_feeds_separate_examples() -> None:
         ({"plan_extraction": "yes"}, "plan_extraction is 'yes': accepted are true and false"),
         ({"layout": "chat"}, "layout is 'chat': accepted are shared_prefix and mlflow"),
         ({"endpoint": None}, "endpoint is None"),
+        ({"endpoint": "http://host/v1?api_key=12345678"}, "endpoint http://host/v1: accepted is a base URL"),
         ({"model": ""}, "model is ''"),
         ({"model": 5}, "model is 5"),
         ({"modle": "x"}, "modle"),
@@ -181,7 +182,12 @@ def test_the_folder_holds_plain_files(tmp_path: Path) -> None:
         examples=st.lists(st.builds(lambda t: json.dumps({"excerpt": t, "findings": []}), TEXTS)).map("\r\n".join),
         parent=st.none() | st.sampled_from(["1234567890123456", "12345e6789012345", "0123456789012345"]),
         origin=TEXTS,
-        knobs=st.builds(Knobs, temperature=st.floats(0, 2), max_examples=st.integers(0, 100), endpoint=TEXTS),
+        knobs=st.builds(
+            Knobs,
+            temperature=st.floats(0, 2),
+            max_examples=st.integers(0, 100),
+            endpoint=st.sampled_from(["", "http://[::1]:80/v1", "https://host/a%20b"]),
+        ),
     )
 )
 def test_folder_round_trip(tmp_path_factory: pytest.TempPathFactory, base: JudgeProgram) -> None:

@@ -27,6 +27,10 @@ def test_values_of_secret_variables_are_hidden(monkeypatch: pytest.MonkeyPatch) 
             "the key of the span task-12345678 is disk-abcdefghij",
         ),
         ("bearer of bad news", "bearer of bad news"),
+        ("postgresql://me:p@ss/word@host/db refused", f"postgresql://me:{HIDDEN}@host/db refused"),
+        ("http://host:8000/v1 told a@b.example", "http://host:8000/v1 told a@b.example"),
+        ("http://host/v1?x=1&api_key=abc&y=2", f"http://host/v1?x=1&api_key={HIDDEN}&y=2"),
+        ("http://host/v1?access_token=abc", f"http://host/v1?access_token={HIDDEN}"),
     ],
 )
 def test_what_looks_like_a_key_is_hidden(text: str, hidden: str) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from judges.judgment import Finding, Judgment, Outcome
-from judges.lm import BudgetExhausted, LMError, LMReply, LMRequest
+from judges.ledger import Ledger, LedgerLM
+from judges.lm import BudgetExhausted, LMError, LMReply, LMRequest, ProviderDown
 from judges.program import seed_suite
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.label import Impact
@@ -134,24 +135,32 @@ def test_a_used_up_budget_keeps_what_is_done() -> None:
     assert len(lm.requests) == 7  # nothing more is sent after the first refusal
 
 
-def test_a_dead_endpoint_costs_a_few_calls() -> None:
-    def fail(*_: object) -> None:
-        raise LMError("provider_error", "connection refused")
-
-    lm = FakeLM(fail)
-    with pytest.raises(LMError, match=r"8 calls failed and none succeeded.*connection refused") as error:
-        evaluate(SUITE, [row(name) for name in "abcde"], lm, EvaluateSettings(repeats=20, concurrency=2))
-    assert error.value.kind == "provider_error"
-    assert len(lm.requests) <= 8 + 2
-
-
-def test_an_endpoint_that_answered_once_is_not_dead() -> None:
+@pytest.mark.parametrize(("answers", "concurrency", "sent"), [(0, 2, 8 + 2), (7, 2, 7 + 8 + 2 + 2), (7, 1, 7 + 8 + 1)])
+def test_a_dead_provider_costs_a_few_calls(tmp_path: Path, answers: int, concurrency: int, sent: int) -> None:
     def fail(number: int, _: LMRequest) -> None:
-        if number:
+        if number >= answers:
+            raise LMError("provider_error", "connection refused")
+
+    model = FakeLM(fail)
+    settings = EvaluateSettings(repeats=20, concurrency=concurrency)
+    with LedgerLM(model, Ledger(tmp_path / "ledger.sqlite"), "run") as lm:
+        with pytest.raises(ProviderDown, match=r"calls (in a row )?failed.*connection refused.*start the same command"):
+            evaluate(SUITE, ROWS, lm, settings)
+        assert answers + 8 <= len(model.requests) <= sent
+    with LedgerLM(FakeLM(), Ledger(tmp_path / "ledger.sqlite"), "run") as lm:
+        assert len(evaluate(SUITE, ROWS, lm, settings)) == 300
+        assert lm.ledger.failed("run") == len(model.requests) - answers
+        assert lm.spent().calls == 300 + lm.ledger.failed("run")
+
+
+def test_an_occasional_failure_stops_nothing(tmp_path: Path) -> None:
+    def fail(number: int, _: LMRequest) -> None:
+        if number % 9:
             raise LMError("provider_error", "no")
 
-    judgments = evaluate(SUITE, ROWS, FakeLM(fail), EvaluateSettings(concurrency=1))
-    assert sum(j.outcome is Outcome.PROVIDER_ERROR for j in judgments) == 14
+    with LedgerLM(FakeLM(fail), Ledger(tmp_path / "ledger.sqlite"), "run") as lm:
+        judgments = evaluate(SUITE, ROWS, lm, EvaluateSettings(repeats=3, concurrency=1))
+    assert sum(j.outcome is Outcome.PROVIDER_ERROR for j in judgments) == 40
 
 
 def test_no_reply_at_all_is_an_error_for_those_who_ask() -> None:

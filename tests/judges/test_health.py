@@ -1,0 +1,81 @@
+"""Tests of when a provider is taken for dead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from judges.health import GIVE_UP_AFTER, Health
+from judges.ledger_store import Ledger
+from judges.lm import BudgetExhausted, LMError, LMRequest, ProviderDown
+
+JUDGE = LMRequest("openai/judge", (), endpoint="http://127.0.0.1:1/v1")
+FAILED = LMError("provider_error", "openai/judge at http://127.0.0.1:1/v1: boom")
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        yield ledger
+
+
+def fail(health: Health, times: int, request: LMRequest = JUDGE) -> None:
+    for _ in range(times):
+        health.failed(request, FAILED)
+
+
+def test_a_model_that_never_answered_is_given_up(ledger: Ledger) -> None:
+    health = Health(ledger)
+    fail(health, GIVE_UP_AFTER - 1)
+    health.check(JUDGE)
+    fail(health, 1)
+    with pytest.raises(ProviderDown, match=r"8 calls failed, none succeeded; the last one: .*boom; .*ledger\.sqlite"):
+        health.check(JUDGE)
+
+
+def test_other_models_and_endpoints_are_asked_still(ledger: Ledger) -> None:
+    health = Health(ledger)
+    fail(health, GIVE_UP_AFTER)
+    health.check(replace(JUDGE, model="openai/reflection"))
+    health.check(replace(JUDGE, endpoint=""))
+
+
+def test_a_model_that_answered_gets_the_calls_in_flight_more(ledger: Ledger) -> None:
+    """A disturbance of seconds fails all of these at once."""
+    health = Health(ledger)
+    health.answered(JUDGE)
+    ledger.flights |= {str(number): Future() for number in range(5)}
+    fail(health, GIVE_UP_AFTER + 4)
+    health.check(JUDGE)
+    fail(health, 1)
+    with pytest.raises(ProviderDown, match="13 calls in a row failed"):
+        health.check(JUDGE)
+
+
+def test_an_answer_ends_the_row(ledger: Ledger) -> None:
+    health = Health(ledger)
+    for _ in range(5):
+        fail(health, GIVE_UP_AFTER - 1)
+        health.answered(JUDGE)
+    health.check(JUDGE)
+
+
+def test_prompts_that_are_too_long_say_nothing_of_the_provider(ledger: Ledger) -> None:
+    health = Health(ledger)
+    for _ in range(50):
+        health.failed(JUDGE, LMError("too_long", "9000 tokens"))
+    health.check(JUDGE)
+
+
+def test_a_budget_that_only_failures_used_up_is_not_the_news(ledger: Ledger) -> None:
+    health, end = Health(ledger), BudgetExhausted("3 of 3 calls are used up")
+    health.explain(JUDGE, end)
+    fail(health, 1)
+    with pytest.raises(ProviderDown, match=r"openai/judge answered no call.*3 of 3 calls"):
+        health.explain(JUDGE, end)
+    health.answered(JUDGE)
+    health.explain(JUDGE, end)
