@@ -62,8 +62,6 @@ class Knobs:
                 raise JudgeError(f"knob {name} is {value!r}: accepted is a {kind} from {low} to {high}")
         if not isinstance(self.plan_extraction, bool):
             raise JudgeError(f"knob plan_extraction is {self.plan_extraction!r}: accepted are true and false")
-        if not isinstance(self.endpoint, str):
-            raise JudgeError(f"knob endpoint is {self.endpoint!r}: accepted is a base URL, or an empty text")
         check_endpoint(self.endpoint)
         if self.example_order not in ("as_written", "reversed"):
             raise JudgeError(f"knob example_order is {self.example_order!r}: accepted are as_written and reversed")

@@ -45,11 +45,13 @@ def redact_url(url: str) -> str:
     return redact(f"{parts.scheme}://{host}{parts.path}") if host else ""
 
 
-def check_endpoint(endpoint: str) -> None:
+def check_endpoint(endpoint: object) -> None:
     """
     Raises:
         JudgeError: not a base URL, or one that may hold a secret: endpoints are kept in programs, reports and ledgers.
     """
+    if not isinstance(endpoint, str):
+        raise JudgeError(f"endpoint is {endpoint!r}: accepted is a base URL, or an empty text")
     try:
         parts = urlsplit(endpoint)
         accepted = parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc
