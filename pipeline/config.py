@@ -171,7 +171,7 @@ class RuleConfig(Section):
 
 
 class ValidationConfig(Section):
-    """The gates on the testset, read `repeats` times. `gates`: what `pipeline.validate.Gates` accepts."""
+    """The gates on the testset, read `repeats` times. `gates`: what `pipeline.gates.Gates` accepts."""
 
     repeats: int = Field(default=3, ge=1, le=100)
     gates: dict[str, Any] = Field(default_factory=dict)

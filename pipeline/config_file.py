@@ -9,10 +9,10 @@ from labeled_traces.files import read_yaml
 from labeled_traces.trace import TraceError
 from pipeline.config import ExperimentConfig, PipelineError, TuningConfig, validated
 from pipeline.explain import unknown
+from pipeline.gates import Gates
 from pipeline.matching import MATCHERS
 from pipeline.optimizers.base import Optimizer
 from pipeline.settings import build_optimizer
-from pipeline.validate import Gates
 
 T = TypeVar("T", bound=TuningConfig)
 

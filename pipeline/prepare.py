@@ -17,10 +17,10 @@ from labeled_traces.simulated import FaultRates, rate, shuffle_labels, simulate
 from labeled_traces.split import SplitManifest, make_split
 from pipeline.config import ExperimentConfig, PipelineError, SearchConfig, SimulatedData
 from pipeline.config_file import build_settings
+from pipeline.gates import Gates
 from pipeline.matching import Matcher, build_matcher
 from pipeline.optimizers.base import Optimizer
 from pipeline.run_folder import RunFolder, open_judges
-from pipeline.validate import Gates
 
 DATA = "data.jsonl"
 SPLIT = "split.json"

@@ -8,8 +8,8 @@ import yaml
 
 from pipeline.config import ExperimentConfig, PipelineError, SearchConfig
 from pipeline.config_file import load_config, parse_config
+from pipeline.gates import Gates
 from pipeline.settings import build_optimizer
-from pipeline.validate import Gates
 
 SMALLEST: dict[str, Any] = {"name": "first", "data": {"path": "data.jsonl"}}
 
@@ -118,7 +118,10 @@ def test_the_example_names_every_key_with_its_default() -> None:
     chosen = {
         ("judges", "model"): "simulated/default",
         ("matcher", "kind"): "text",
-        ("validation", "gates"): {"primary": "f1", "least_gain": 0.01},
+        ("validation", "gates"): {
+            name: getattr(Gates(), name)
+            for name in ("primary", "least_gain", "dimension_margin", "scored_share", "least_groups")
+        },
     }
     for (section, key), value in chosen.items():
         assert shown[section].pop(key) == value

@@ -13,11 +13,12 @@ from labeled_traces.label import ErrorLabel, Impact, score_from_impacts
 from labeled_traces.trace import Span, SpanKind, Trace
 from pipeline.config import PipelineError
 from pipeline.controls import ControlInput, control_tables
+from pipeline.gates import Gates
 from pipeline.matching import SpanMatcher
 from pipeline.metrics.bootstrap import MetricSettings
 from pipeline.metrics.estimate import Estimate
 from pipeline.metrics.table import MatchTable, match_judgments
-from pipeline.validate import Gates, Validation, Verdict, _better, _more, _not_worse, validate
+from pipeline.validate import Validation, Verdict, _better, _more, _not_worse, validate
 
 D, E = "tool_calling", "plan_quality"
 FAST = MetricSettings(resamples=300)
