@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -124,6 +125,25 @@ def test_the_search_saw_no_held_out_trace(finished: Result) -> None:
     assert shown <= set(manifest.trainset)
 
 
+def test_mlflow_has_few_metrics_with_clear_names(finished: Result) -> None:
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=f"sqlite:///{finished.run_dir.parent}/mlflow.db")
+    (run,) = client.search_runs([client.get_experiment_by_name("tests").experiment_id])
+    names = set(run.data.metrics) - {"calls", "tokens", "cost"}
+    assert 60 < len(names) < 100
+    sides = {"seed", "tuned", "holistic", "difference", "development", *finished.controls}
+    for name in names:
+        metric, whose, *bound = name.split("/")
+        assert metric in (*HEADLINE, "f1", "froc_area", "scored_share")
+        assert whose in sides
+        assert bound in ([], ["low"], ["high"])
+        assert not bound or whose in ("tuned", "difference")
+    assert {name for name in names if name.split("/")[1] in finished.controls} == {
+        f"f1/{name}" for name in finished.controls
+    }
+
+
 def test_mlflow_has_one_run_with_everything(finished: Result) -> None:
     from mlflow import MlflowClient
 
@@ -140,7 +160,14 @@ def test_mlflow_has_one_run_with_everything(finished: Result) -> None:
     assert data.metrics["calls"] == finished.usage.calls
     assert data.tags["simulated"] == "true"
     assert data.tags["verdict"] == finished.verdict
+    assert data.tags["tuned_suite_hash"] == JudgeSuite.load(finished.run_dir / "programs" / "tuned").hash
+    assert re.fullmatch("[0-9a-f]{16}", data.tags["code_hash"])
     assert data.params["search.0.optimizer"] == "gepa"
+    # What the file does not give is there too.
+    assert data.params["search.0.settings.minibatch"] == "12"
+    assert data.params["validation.gates.primary"] == "f1"
+    assert data.params["split_hash"] == SplitManifest.load(finished.run_dir / "split.json").hash
+    assert data.params["model"] == finished.model
     assert data.params["data.simulated.traces"] == "120"
     assert runs[0].info.status == "FINISHED"
     artifacts = output / "mlartifacts" / runs[0].info.run_id / "artifacts"
