@@ -12,11 +12,13 @@ HIDDEN = "[hidden]"
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 _SECRET_FORM = re.compile(r"\b(?:sk|pk|gsk|xai|hf)[-_][\w-]{8,}|(?<=[Bb]earer )[\w.~+/=-]{8,}")
 _IN_URL = re.compile(
-    r"(?P<before>[a-z][a-z0-9+.-]*://[^\s/@:\"']*:)[^\s\"']+(?=@)"
+    # A port is no password, though an "@" may follow in the path.
+    r"(?P<user>[a-z][a-z0-9+.-]*://[^\s/@:\"']*:)(?!\d+[/?#])[^\s\"']+(?=@)"
+    r"|(?P<alone>[a-z][a-z0-9+.-]*://)[^\s/@:\"']+(?=@)"
     r"|(?P<name>[?&][\w-]*(?:key|token|secret|password|signature|sig)=)[^&\s\"']+",
     re.IGNORECASE,
 )
-"""A password before the host, and a parameter that is named like a secret."""
+"""A password, or a name alone, before the host; and a parameter that is named like a secret."""
 _SHORTEST = 8
 """A value of fewer characters is no key, and hiding it would spoil messages."""
 
@@ -24,8 +26,12 @@ _SHORTEST = 8
 def redact(text: str) -> str:
     """The text without the values of environment variables that are named like secrets, and without what looks like a
     key, or like a password in a URL."""
-    text = _IN_URL.sub(lambda found: f"{found['before'] or found['name']}{HIDDEN}", hide_values(text))
-    return _SECRET_FORM.sub(HIDDEN, text)
+    return _SECRET_FORM.sub(HIDDEN, hide_in_urls(hide_values(text)))
+
+
+def hide_in_urls(text: str) -> str:
+    """The text without passwords in its URLs; all else is left as it is."""
+    return _IN_URL.sub(lambda found: f"{found[found.lastgroup or 0]}{HIDDEN}", text)
 
 
 def hide_values(text: str) -> str:
@@ -61,4 +67,17 @@ def check_endpoint(endpoint: object) -> None:
         raise JudgeError(
             f"endpoint {redact_url(parts.geturl()) or 'without a host'}: accepted is a base URL without user, password "
             "and query, such as http://127.0.0.1:8000/v1; keys come from the environment (OPENAI_API_KEY ...)"
+        )
+
+
+def check_tracking_uri(uri: str) -> None:
+    """
+    Raises:
+        JudgeError: user and password of a server, which MLflow takes from the environment. Those of a database have no
+            other place than the URI: it is used as it is, and shown and stored without them (`hide_in_urls`).
+    """
+    if re.match(r"https?://[^/?#]*@", uri, re.IGNORECASE):
+        raise JudgeError(
+            f"tracking URI {redact_url(uri)}: accepted is one without user and password; MLflow takes these from the "
+            "environment (MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN)"
         )

@@ -9,6 +9,7 @@ import tempfile
 import traceback
 from collections.abc import Sequence
 
+from judges.redact import redact
 from pipeline.commands import COMMANDS
 from pipeline.commands.output import Output
 
@@ -98,7 +99,7 @@ def _exit_code(error: Exception) -> int:
 def _keep_traceback() -> str:
     handle, path = tempfile.mkstemp(prefix="gpa-judges-", suffix=".txt")
     with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
-        traceback.print_exc(file=file)
+        file.write(redact(traceback.format_exc()))
     return path
 
 

@@ -20,6 +20,7 @@ from pydantic import (
 )
 
 from judges.program import Knobs
+from judges.redact import check_endpoint, check_tracking_uri
 from labeled_traces.label import DIMENSIONS
 from pipeline.explain import explain, keys, not_text, unknown
 
@@ -28,6 +29,14 @@ C = TypeVar("C", bound="Section")
 
 class PipelineError(ValueError):
     """A bad experiment, run folder or command line: raised before the first call. Says what would be accepted."""
+
+
+def _tracking_uri(uri: str) -> str:
+    check_tracking_uri(uri)
+    return uri
+
+
+TrackingUri = Annotated[str, AfterValidator(_tracking_uri)]
 
 
 class Section(BaseModel):
@@ -153,6 +162,12 @@ class SearchConfig(Section):
     reflection_endpoint: str | None = None
     settings: dict[str, Any] = Field(default_factory=dict)
 
+    @field_validator("reflection_endpoint")
+    @classmethod
+    def _endpoint(cls, value: str | None) -> str | None:
+        check_endpoint(value or "")
+        return value
+
 
 class SelectionConfig(Section):
     """After several search steps: which step's program is kept, by `repeats` fresh readings of at most `traces`
@@ -189,7 +204,7 @@ class TrackingConfig(Section):
     """Where MLflow keeps the run; `uri` None: a SQLite file `mlflow.db` in the output folder."""
 
     enabled: bool = True
-    uri: str | None = None
+    uri: TrackingUri | None = None
     experiment: str = "gpa-judges"
 
 

@@ -8,6 +8,8 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
+from judges.redact import redact
+
 
 def did_you_mean(name: str, accepted: Iterable[str]) -> str:
     """A hint for an error message, empty where no accepted name is close."""
@@ -35,7 +37,7 @@ def explain(kind: type[BaseModel], where: str, row: Any, values: Mapping[str, An
         return f"{where}: the key `{path}` is missing"
     message = row["msg"].removeprefix("Value error, ")
     given = row["input"]
-    shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool | None) else ""
+    shown = redact(f" (given: {given!r})") if isinstance(given, str | int | float | bool | None) else ""
     return f"{where}: `{path}`: {message}{shown}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import yaml
 
 from judges.program import JudgeSuite
+from judges.redact import HIDDEN, hide_in_urls
 from labeled_traces.files import parse_json, read_lines, write_lines
 from labeled_traces.trace import TraceError, text_hash
 from pipeline.config import ExperimentConfig, PipelineError
@@ -49,7 +51,9 @@ class RunFolder:
         digest = text_hash(json.dumps([content, hashes], sort_keys=True))[:8]
         folder = cls(config.output / f"{config.name}-{digest}")
         folder.path.mkdir(parents=True, exist_ok=True)
-        folder.write_yaml("config.yaml", config.model_dump(mode="json"))
+        values = config.model_dump(mode="json")
+        values["tracking"]["uri"] = config.tracking.uri and hide_in_urls(config.tracking.uri)
+        folder.write_yaml("config.yaml", values)
         return folder
 
     @classmethod
@@ -62,6 +66,8 @@ class RunFolder:
         if not (path / "config.yaml").is_file():
             raise PipelineError(f"{path} is not a run: accepted is a folder that `gpa-judges optimize` or `demo` made")
         config = load_config(path / "config.yaml")
+        tracking = config.tracking.model_copy(update={"uri": _whole(config.tracking.uri, path / "config.yaml")})
+        config = config.model_copy(update={"tracking": tracking})
         path = path.absolute()
         return cls(path), config.model_copy(update={"output": path.parent})
 
@@ -121,3 +127,19 @@ def open_judges(path: Path) -> JudgeSuite:
     if (path / "config.yaml").is_file():
         return load_tuned(RunFolder.open(path)[0])
     return JudgeSuite.load(path / JUDGES if (path / MANIFEST).is_file() else path)
+
+
+def _whole(uri: str | None, path: Path) -> str | None:
+    """A tracking URI as it was before its password was hidden: no file keeps that, so it comes from the environment.
+
+    Raises:
+        PipelineError: it is not there.
+    """
+    if uri is None or HIDDEN not in uri:
+        return uri
+    whole = os.environ.get("MLFLOW_TRACKING_URI", "")
+    if hide_in_urls(whole) != uri:
+        raise PipelineError(
+            f"{path}: the password of tracking.uri is kept nowhere: accepted is the whole URI in MLFLOW_TRACKING_URI"
+        )
+    return whole

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from judges.redact import check_tracking_uri, hide_in_urls, redact
 from pipeline.config import PipelineError, TrackingConfig
 from pipeline.local_store import database_uri, ensure_store
 
@@ -48,7 +49,7 @@ class Tracker:
                 run_id = client.create_run(
                     find_experiment(client, settings.experiment, artifacts), run_name=name
                 ).info.run_id
-                saved = {"uri": uri, "experiment": settings.experiment, "run_id": run_id}
+                saved = {"uri": hide_in_urls(uri), "experiment": settings.experiment, "run_id": run_id}
                 (run_dir / RUN_FILE).write_text(json.dumps(saved, indent=1), encoding="utf-8")
             client.update_run(run_id, status="RUNNING")
         return cls(client, uri, run_id)
@@ -117,6 +118,7 @@ def connect(uri: str, *, create: bool = False) -> Any:
     """
     from mlflow import MlflowClient
 
+    check_tracking_uri(uri)
     ensure_store(uri, create=create)
     return MlflowClient(tracking_uri=uri, registry_uri=uri)
 
@@ -127,7 +129,7 @@ def _known_run(client: Any, run_dir: Path, uri: str) -> str | None:
 
     try:
         saved = json.loads((run_dir / RUN_FILE).read_text(encoding="utf-8"))
-        if saved["uri"] != uri:
+        if saved["uri"] != hide_in_urls(uri):
             return None
         run = client.get_run(saved["run_id"])
     except (OSError, ValueError, KeyError, TypeError, MlflowException):
@@ -163,7 +165,7 @@ def refusals(uri: str) -> Iterator[None]:
     except (MlflowException, SQLAlchemyError, CommandError, OSError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         accepted = "accepted is a tracking URI such as sqlite:////path/mlflow.db"
-        raise PipelineError(f"MLflow at {uri} refused: {reason}; {accepted}") from error
+        raise PipelineError(redact(f"MLflow at {uri} refused: {reason}; {accepted}")) from error
 
 
 def _quiet() -> None:

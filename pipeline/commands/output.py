@@ -6,6 +6,8 @@ import json
 import sys
 from typing import Any
 
+from judges.redact import hide_in_urls
+
 
 class Output:
     """Results for people go to stdout, or to stderr where stdout belongs to a JSON document; progress to stderr."""
@@ -16,15 +18,16 @@ class Output:
 
     def say(self, line: str) -> None:
         """Progress."""
-        print(f"{self._command}: {line}", file=sys.stderr, flush=True)
+        print(f"{self._command}: {hide_in_urls(line)}", file=sys.stderr, flush=True)
 
     def result(self, text: str, document: Any) -> None:
         """What the command is for, once: as text for people, and as a document where that is wanted."""
-        print(text, file=sys.stderr if self._json else sys.stdout)
+        print(hide_in_urls(text), file=sys.stderr if self._json else sys.stdout)
         self._print_document(document)
 
     def fail(self, kind: str, message: str, code: int) -> int:
         """An error; returns the exit code."""
+        message = hide_in_urls(message)
         print(f"gpa-judges {self._command}: {message}", file=sys.stderr)
         self._print_document({"error": {"kind": kind, "message": message, "exit_code": code}})
         return code

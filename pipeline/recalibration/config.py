@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from pipeline.config import ExperimentConfig, Section, Shares, TuningConfig
+from pipeline.config import ExperimentConfig, Section, Shares, TrackingUri, TuningConfig
 from pipeline.config_file import checked, parse_config, read_config
 from pipeline.explain import unknown
 from pipeline.metrics.suite import HIGHER_IS_BETTER
@@ -17,7 +17,7 @@ class MlflowConfig(Section):
     """`experiment` holds the traces and people's labels, `judges` the champions (None: the same experiment). Decisions
     are recorded beside the champions. `filter`: only traces that this filter of MLflow's lets through."""
 
-    uri: str
+    uri: TrackingUri
     experiment: str
     judges: str | None = None
     prefix: str = Field(default="gpa_", pattern=r"^[A-Za-z0-9_.-]{1,100}$")

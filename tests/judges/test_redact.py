@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from judges.redact import HIDDEN, redact, redact_url
+from judges.lm import JudgeError
+from judges.redact import HIDDEN, check_tracking_uri, hide_in_urls, redact, redact_url
 
 
 def test_values_of_secret_variables_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,7 +29,9 @@ def test_values_of_secret_variables_are_hidden(monkeypatch: pytest.MonkeyPatch) 
         ),
         ("bearer of bad news", "bearer of bad news"),
         ("postgresql://me:p@ss/word@host/db refused", f"postgresql://me:{HIDDEN}@host/db refused"),
+        ("https://abcd-1234@host/x", f"https://{HIDDEN}@host/x"),
         ("http://host:8000/v1 told a@b.example", "http://host:8000/v1 told a@b.example"),
+        ("http://host:8000/a@b sqlite:////c@d/e", "http://host:8000/a@b sqlite:////c@d/e"),
         ("http://host/v1?x=1&api_key=abc&y=2", f"http://host/v1?x=1&api_key={HIDDEN}&y=2"),
         ("http://host/v1?access_token=abc", f"http://host/v1?access_token={HIDDEN}"),
     ],
@@ -49,3 +52,24 @@ def test_what_looks_like_a_key_is_hidden(text: str, hidden: str) -> None:
 )
 def test_a_url_is_shown_without_what_may_be_secret(url: str, shown: str) -> None:
     assert redact_url(url) == shown
+
+
+def test_passwords_in_urls_are_hidden_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "runs/sk-learning")
+    assert (
+        hide_in_urls("runs/sk-learning at mysql://me:secret-1@host") == f"runs/sk-learning at mysql://me:{HIDDEN}@host"
+    )
+
+
+@pytest.mark.parametrize("uri", ["http://me:secret-1@host:5000", "https://secret-1@host", "HTTP://me:secret-1@h/p"])
+def test_a_server_with_a_password_is_refused(uri: str) -> None:
+    with pytest.raises(JudgeError, match="MLFLOW_TRACKING_PASSWORD") as caught:
+        check_tracking_uri(uri)
+    assert "secret-1" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "uri", ["sqlite:////a@b/mlflow.db", "http://host:5000/p?x=a@b", "postgresql://me:secret-1@host/db", "databricks"]
+)
+def test_other_stores_are_taken(uri: str) -> None:
+    check_tracking_uri(uri)

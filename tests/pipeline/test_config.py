@@ -143,3 +143,18 @@ def test_the_example_states_the_optimizers_defaults() -> None:
         assert optimizer.settings == type(optimizer)().settings
         assert step.model_copy(update={"optimizer": "gepa", "settings": {}}) == SearchConfig()
     assert Gates.parse(config.validation.gates) == Gates()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"judges": {"endpoint": "https://secret-1@host/v1"}},
+        {"judges": {"endpoint": "https://host/v1?api_key=secret-1"}},
+        {"search": {"reflection_endpoint": "https://me:secret-1@host/v1"}},
+        {"tracking": {"uri": "https://me:secret-1@host:5000"}},
+    ],
+)
+def test_a_secret_is_refused_and_not_repeated(change: dict[str, Any]) -> None:
+    said = message({**SMALLEST, **change})
+    assert "environment" in said
+    assert "secret-1" not in said

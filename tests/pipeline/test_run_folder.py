@@ -115,3 +115,18 @@ def test_judges_are_named_the_same_way_everywhere(tmp_path: Path, place: str) ->
     else:
         judges = {"programs": str(tmp_path / "export"), "dimensions": ["plan_quality"]}
         assert load_judges(config(tmp_path, judges=judges))[0] == suite
+
+
+def test_no_file_keeps_the_password_of_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database has no other place for it than the URI."""
+    uri = "postgresql://me:secret-1@host/db"
+    folder = RunFolder.of(config(tmp_path, tracking={"uri": uri}), HASHES)
+    assert all(b"secret-1" not in file.read_bytes() for file in folder.path.iterdir())
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    with pytest.raises(PipelineError, match="the whole URI in MLFLOW_TRACKING_URI"):
+        RunFolder.open(folder.path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri.replace("host", "other"))
+    with pytest.raises(PipelineError, match="the whole URI in MLFLOW_TRACKING_URI"):
+        RunFolder.open(folder.path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    assert RunFolder.open(folder.path)[1].tracking.uri == uri
