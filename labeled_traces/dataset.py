@@ -106,13 +106,21 @@ class Dataset:
     """
 
     def __init__(self, rows: Iterable[LabeledTrace]) -> None:
-        self._rows = _by_id(((f"row {number}", row) for number, row in enumerate(rows, 1)), _warn)
+        self._rows = _by_id(((f"row {number}", row) for number, row in enumerate(rows, 1)), _warn, _refuse)
 
     @classmethod
-    def from_places(cls, rows: Iterable[tuple[str, LabeledTrace]], warn: Callable[[str], None]) -> Dataset:
-        """As the constructor, for (place, row) pairs: places are named in errors and in what `warn` receives."""
+    def from_places(
+        cls,
+        rows: Iterable[tuple[str, LabeledTrace]],
+        warn: Callable[[str], None],
+        leave_out: Callable[[TraceError], None] | None = None,
+    ) -> Dataset:
+        """As the constructor, for (place, row) pairs: places are named in errors and in what `warn` receives.
+
+        Where `leave_out` is given it gets the errors, and the row that came later is left out.
+        """
         dataset = cls(())
-        dataset._rows = _by_id(rows, warn)
+        dataset._rows = _by_id(rows, warn, leave_out or _refuse)
         return dataset
 
     @property
@@ -227,12 +235,15 @@ def from_json(record: JSON, where: str) -> LabeledTrace:
         raise error if str(error).startswith(where) else TraceError(f"{where}: {error}") from None
 
 
-def _by_id(rows: Iterable[tuple[str, LabeledTrace]], warn: Callable[[str], None]) -> dict[str, LabeledTrace]:
+def _by_id(
+    rows: Iterable[tuple[str, LabeledTrace]], warn: Callable[[str], None], leave_out: Callable[[TraceError], None]
+) -> dict[str, LabeledTrace]:
     found: dict[str, tuple[str, LabeledTrace]] = {}
     for place, given in rows:
         trace_id = given.trace_id.strip()
         if not trace_id:
-            raise TraceError(f"{place}: the trace_id is blank")
+            leave_out(TraceError(f"{place}: the trace_id is blank"))
+            continue
         row = given if trace_id == given.trace_id else replace(given, trace=replace(given.trace, trace_id=trace_id))
         if trace_id not in found:
             found[trace_id] = (place, row)
@@ -240,11 +251,18 @@ def _by_id(rows: Iterable[tuple[str, LabeledTrace]], warn: Callable[[str], None]
         first_place, first = found[trace_id]
         if first.hash != row.hash:
             what = "labels" if first.trace == row.trace else "content"
-            raise TraceError(
-                f"trace {trace_id!r} is at {first_place} and, with other {what}, at {place}: ids must differ"
+            leave_out(
+                TraceError(
+                    f"trace {trace_id!r} is at {first_place} and, with other {what}, at {place}: ids must differ"
+                )
             )
+            continue
         warn(f"trace {trace_id!r} is at {first_place} and, unchanged, at {place}: kept once")
     return {trace_id: row for trace_id, (_, row) in found.items()}
+
+
+def _refuse(error: TraceError) -> None:
+    raise error
 
 
 def _warn(message: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,16 @@ from labeled_traces.trace import JSON, TraceError
 _RECORDS = "a JSON or JSON Lines file in UTF-8"
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+def read_lines(path: Path, leave_out: Callable[[TraceError], None] | None = None) -> Iterator[tuple[int, str]]:
     """Line numbers (from 1) and lines, one in memory at a time; blank lines are left out. Only `\\n` ends a line.
+
+    Args:
+        leave_out: gets the error of a line after the first that is not UTF-8 text; None means it is raised.
 
     Raises:
         TraceError: no such file, a folder, unreadable, or not UTF-8 text.
     """
-    return ((number, line) for number, line in _all_lines(path, _RECORDS) if line.strip())
+    return ((number, line) for number, line in _all_lines(path, _RECORDS, leave_out) if line.strip())
 
 
 def read_text(path: Path, accepted: str = _RECORDS) -> str:
@@ -30,7 +33,9 @@ def read_text(path: Path, accepted: str = _RECORDS) -> str:
     return "".join(line for _, line in _all_lines(path, accepted))
 
 
-def _all_lines(path: Path, accepted: str) -> Iterator[tuple[int, str]]:
+def _all_lines(
+    path: Path, accepted: str, leave_out: Callable[[TraceError], None] | None = None
+) -> Iterator[tuple[int, str]]:
     try:
         with path.open("rb") as file:
             for number, raw in enumerate(file, 1):
@@ -39,7 +44,11 @@ def _all_lines(path: Path, accepted: str) -> Iterator[tuple[int, str]]:
                     line = raw.decode("utf-8", "surrogatepass")
                 except UnicodeDecodeError as error:
                     reason = f"not UTF-8 text ({error.reason}): accepted is {accepted}"
-                    raise TraceError(f"{path}, line {number}: {reason}") from None
+                    damage = TraceError(f"{path}, line {number}: {reason}")
+                    if leave_out is None or number == 1:
+                        raise damage from None
+                    leave_out(damage)
+                    continue
                 yield number, line.removeprefix("\ufeff") if number == 1 else line
     except OSError as error:
         raise TraceError(f"{path}: cannot be read ({error.strerror}): accepted is {accepted}") from None
@@ -142,10 +151,27 @@ _MOST_NODES = 100_000
 _JSON_TAGS = {"null", "bool", "int", "float", "str", "seq", "map"}
 
 
+def check_writable(path: Path) -> None:
+    """Raises: TraceError, if a folder is where the file is to be, or a file where its folder is to be."""
+    if os.path.isdir(path):
+        raise TraceError(f"{path}: is a folder: accepted is the name of a file")
+    for above in path.parents:
+        if os.path.exists(above) and not os.path.isdir(above):
+            raise TraceError(f"{path}: {above} is a file, no folder: accepted is the name of a file in a folder")
+
+
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Writes a file as a whole or not at all: a kill or an error on the way leaves what was there before."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    """Writes a file as a whole or not at all: a kill or an error on the way leaves what was there before.
+
+    Raises:
+        TraceError: a place where no file can be written.
+    """
+    check_writable(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be written ({error.strerror})") from None
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
             for line in lines:

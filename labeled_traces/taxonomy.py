@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import yaml
-
+from labeled_traces.files import read_yaml
 from labeled_traces.label import check_dimension
 from labeled_traces.trace import TraceError
 
@@ -60,32 +59,48 @@ def load_taxonomy(name_or_path: str | Path) -> Taxonomy:
     """A table of this package (`trail`, `agentrx`) or a YAML file of the same form.
 
     Raises:
-        TraceError: no such table, or a file that is not one; names the category.
+        TraceError: no such table, or a file that is not one; names file and key.
     """
     path = FOLDER / f"{name_or_path}.yaml"
     if not path.is_file():
         path = Path(name_or_path)
-    try:
-        record = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    if not path.is_file():
         names = ", ".join(sorted(file.stem for file in FOLDER.glob("*.yaml")))
-        reason = error.strerror if isinstance(error, OSError) else f"not YAML: {error}"
-        raise TraceError(f"taxonomy {name_or_path}: {reason}: accepted are {names}, or a YAML file") from None
-    if not isinstance(record, dict) or not isinstance(record.get("categories"), dict) or record.keys() - _KEYS:
-        raise TraceError(f"taxonomy {path}: accepted is a mapping with `categories` and, if needed, {_KEYS}")
+        raise TraceError(
+            f"taxonomy {name_or_path}: no such table and no such file: accepted are {names}, or a YAML file"
+        )
+    record = read_yaml(path)
+    _check_keys(record, _KEYS, f"taxonomy {path}")
+    if not isinstance(record.get("categories"), dict):
+        raise TraceError(f"taxonomy {path}, categories: accepted is a mapping from category to `dimensions`")
     dimensions: dict[str, tuple[str, ...]] = {}
     synonyms: dict[str, str] = {}
     for category, entry in record["categories"].items():
         where = f"taxonomy {path}, category {category!r}"
-        if not isinstance(entry, dict) or "dimensions" not in entry or entry.keys() - {"dimensions", "synonyms"}:
+        if not isinstance(entry, dict) or "dimensions" not in entry:
             raise TraceError(f"{where}: accepted is a mapping with `dimensions` and, if needed, `synonyms`")
-        dimensions[str(category)] = tuple(check_dimension(name) for name in _texts(entry, "dimensions", where))
-        synonyms.update(dict.fromkeys(_texts(entry, "synonyms", where), str(category)))
+        _check_keys(entry, ("dimensions", "synonyms"), where)
+        try:
+            dimensions[category] = tuple(check_dimension(name) for name in _texts(entry, "dimensions", where))
+        except TraceError as error:
+            raise error if str(error).startswith(where) else TraceError(f"{where}: {error}") from None
+        for synonym in _texts(entry, "synonyms", where):
+            if synonyms.setdefault(synonym, category) != category:
+                raise TraceError(f"{where}, synonyms: {synonym!r} means {synonyms[synonym]!r} already")
     outside = tuple(_texts(record, "outside_agents", f"taxonomy {path}"))
-    return Taxonomy(str(record.get("name", path.stem)), dimensions, synonyms, outside)
+    try:
+        return Taxonomy(str(record.get("name", path.stem)), dimensions, synonyms, outside)
+    except TraceError as error:
+        raise TraceError(f"{path}: {error}") from None
 
 
-_KEYS = {"name", "note", "categories", "outside_agents"}
+_KEYS = ("name", "note", "categories", "outside_agents")
+
+
+def _check_keys(record: Mapping[str, object], accepted: Sequence[str], where: str) -> None:
+    for key in record:
+        if key not in accepted:
+            raise TraceError(f"{where}: unknown key {key!r}: accepted are {', '.join(accepted)}")
 
 
 def _texts(record: Mapping[str, object], key: str, where: str) -> list[str]:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from labeled_traces.dataset import Dataset, LabeledTrace
 from labeled_traces.readers import agentrx, mlflow, openinference, rows
 from labeled_traces.readers.records import expand, first_record
-from labeled_traces.readers.report import ReadOptions, ReadReport
+from labeled_traces.readers.report import FILE, NO_CONTENT, ReadOptions, ReadReport
 from labeled_traces.taxonomy import Taxonomy, load_taxonomy
 from labeled_traces.trace import JSON, TraceError
 
@@ -39,18 +39,12 @@ Paths: TypeAlias = Path | str | Iterable[Path | str]
 
 
 def sniff(path: Path) -> str:
-    """The format of a file, or of the files in a folder, by their first records.
+    """The format of a file, or of the files in a folder, by their first records. Files of no known format are skipped.
 
     Raises:
         TraceError: no known format, or several.
     """
-    found: dict[str, Path] = {}
-    for file in expand([Path(path)]):
-        found.setdefault(_format_and_role(file)[0], file)
-    if len(found) > 1:
-        (one, first), (other, second) = list(found.items())[:2]
-        raise TraceError(f"{first} is {one} and {second} is {other}: accepted is one format at a time")
-    return next(iter(found))
+    return _sort(expand([Path(path)]), "auto", ReadReport())[0]
 
 
 def read(
@@ -58,51 +52,80 @@ def read(
     format: str = "auto",
     labels: Paths | None = None,
     taxonomy: str | Path | Taxonomy | None = None,
+    strict: bool = False,
 ) -> tuple[Dataset, ReadReport]:
-    """Labelled traces out of files and folders.
+    """Labelled traces out of files and folders. What cannot be read is left out, and the report says so.
 
     Args:
         paths: traces; label files among them are used as labels.
         format: a name of READERS, or `auto`.
         labels: further label files or folders.
         taxonomy: a table or its name or file; None means the one of the format.
+        strict: whether anything that cannot be read is an error.
 
     Raises:
-        TraceError: what cannot be read; names file, record and field, and what would be accepted.
+        TraceError: nothing could be read, or traces without any content, or labels that contradict each other; names
+            file, record and field, and what would be accepted.
     """
-    files = _files(paths)
+    report = ReadReport(strict=strict)
+    files = _files(paths, report)
     if not files:
         raise TraceError("no file was given: accepted are files and folders")
-    label_files = _files(labels or ())
+    label_files = _files(labels or (), report)
     known_labels = {file.resolve() for file in label_files}
-    trace_files: list[Path] = []
-    chosen = None if format == "auto" else format
-    for file in files:
-        if file.resolve() in known_labels:
-            continue
-        found, part = _format_and_role(file, None if format == "auto" else format)
-        if found != (chosen := chosen or found):
-            raise TraceError(f"{file}: is {found}, files before it are {chosen}: accepted is one format at a time")
-        (label_files if part == "labels" else trace_files).append(file)
-    if chosen is None or not trace_files:
-        raise TraceError(f"{files[0]}: holds labels, no traces: traces are needed")
+    chosen, trace_files, more = _sort([file for file in files if file.resolve() not in known_labels], format, report)
+    if not trace_files:
+        raise report.nothing_read() or TraceError(f"{more[0]}: holds labels, no traces: traces are needed")
     reader = READERS[chosen]
     table = taxonomy if isinstance(taxonomy, Taxonomy) else load_taxonomy(taxonomy or reader.taxonomy)
-    options = ReadOptions(table, labels=tuple(label_files))
+    options = ReadOptions(table, report, labels=(*label_files, *more))
     dataset = Dataset.from_places(
-        reader.read(trace_files, options), lambda message: options.report.add("trace twice, kept once", message)
+        reader.read(trace_files, options),
+        lambda message: report.add("trace twice, kept once", message),
+        report.leave_out,
     )
-    return dataset, options.report
+    if not dataset:
+        raise report.nothing_read() or TraceError(f"{files[0]}: holds no trace")
+    if report.counts.get(NO_CONTENT, 0) >= len(dataset):
+        raise TraceError(
+            f"{report.examples[NO_CONTENT][0]}: {NO_CONTENT}, and so is every trace that was read: accepted are spans "
+            "with input.value and output.value, messages (llm.*, gen_ai.*), mlflow.spanInputs and mlflow.spanOutputs"
+        )
+    return dataset, report
 
 
-def _files(paths: Paths) -> list[Path]:
-    return expand(Path(path) for path in ([paths] if isinstance(paths, Path | str) else paths))
+def _files(paths: Paths, report: ReadReport) -> list[Path]:
+    return expand((Path(path) for path in ([paths] if isinstance(paths, Path | str) else paths)), report)
+
+
+def _sort(files: Sequence[Path], name: str, report: ReadReport) -> tuple[str, list[Path], list[Path]]:
+    """The format, the files with traces and those with labels.
+
+    Raises:
+        TraceError: no file of a known format, or files of several.
+    """
+    if name != "auto" and name not in READERS:
+        raise TraceError(f"format {name!r} is unknown: accepted are auto, {', '.join(READERS)}")
+    found: dict[str, Path] = {}
+    parts: dict[str, list[Path]] = {"traces": [], "labels": []}
+    for file in files:
+        try:
+            format, part = _format_and_role(file, None if name == "auto" else name)
+        except TraceError as error:
+            report.leave_out(error, FILE)
+            continue
+        found.setdefault(format, file)
+        parts[part].append(file)
+    if len(found) > 1:
+        (one, first), (other, second) = list(found.items())[:2]
+        raise TraceError(f"{first} is {one} and {second} is {other}: accepted is one format at a time")
+    if not found:
+        raise report.nothing_read() or TraceError("labels alone were given: traces are needed")
+    return next(iter(found)), parts["traces"], parts["labels"]
 
 
 def _format_and_role(path: Path, name: str | None = None) -> tuple[str, str]:
     """(format, `traces` or `labels`) of a file by its first record; a given format is believed for its traces."""
-    if name is not None and name not in READERS:
-        raise TraceError(f"format {name!r} is unknown: accepted are auto, {', '.join(READERS)}")
     record = first_record(path)
     if record is None:
         raise TraceError(f"{path}: holds no record: accepted is at least one")

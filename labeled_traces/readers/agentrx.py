@@ -15,9 +15,9 @@ from pathlib import Path
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.label import ErrorLabel, Impact
 from labeled_traces.readers.attributes import decoded
-from labeled_traces.readers.records import read_records
+from labeled_traces.readers.records import read_files
 from labeled_traces.readers.repair import build_trace, mend_value
-from labeled_traces.readers.report import ReadOptions
+from labeled_traces.readers.report import LABEL, ReadOptions
 from labeled_traces.trace import JSON, Span, SpanKind, Trace, TraceError
 
 ROOT = "run"
@@ -34,23 +34,24 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
     """(place, row) pairs. Labels join failed runs by task id, or any run by trace id (`tau-<task>-<trial>`).
 
     Raises:
-        TraceError: a record of another form, or labels that fit several runs; names file and record.
+        TraceError: labels that fit several runs, or label files without labels. Records that cannot be read are
+            left out.
     """
     labels = _load_labels(options)
     used: dict[str, str] = {}
-    for path in paths:
-        for where, record in read_records(path, options.report):
-            if role(record) != "traces":
-                raise TraceError(f"{where}: not a tau-bench run: accepted is {{task_id, trial, reward, traj: [...]}}")
+    for where, record in read_files(paths, options.report):
+        try:
             row, key = _row(record, labels, where, options)
-            if key is not None:
-                if key in used:
-                    raise TraceError(
-                        f"{where}: labels of {key!r} fit {used[key]!r} and {row.trace_id!r}: name the run "
-                        "in trajectory_id"
-                    )
-                used[key] = row.trace_id
-            yield where, row
+        except TraceError as error:
+            options.report.leave_out(error)
+            continue
+        if key is not None:
+            if key in used:
+                raise TraceError(
+                    f"{where}: labels of {key!r} fit {used[key]!r} and {row.trace_id!r}: name the run in trajectory_id"
+                )
+            used[key] = row.trace_id
+        yield where, row
     for key, (where, _) in labels.items():
         if key not in used:
             options.report.add("labels without a failed run", f"{where}, trajectory {key}")
@@ -58,14 +59,17 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
 
 def _load_labels(options: ReadOptions) -> dict[str, tuple[str, Mapping[str, JSON]]]:
     labels: dict[str, tuple[str, Mapping[str, JSON]]] = {}
-    for path in options.labels:
-        for where, record in read_records(path, options.report):
-            if role(record) != "labels" or not isinstance(record["failures"], list):
-                raise TraceError(f"{where}: no AgentRx labels: accepted is {{trajectory_id, failures: [...]}}")
-            key = str(record["trajectory_id"]).strip()
-            if key in labels and labels[key][1] != record:
-                raise TraceError(f"trajectory {key!r} has labels at {labels[key][0]} and other ones at {where}")
-            labels[key] = where, record
+    for where, record in read_files(options.labels, options.report):
+        if role(record) != "labels" or not isinstance(record["failures"], list):
+            accepted = "accepted is {trajectory_id, failures: [...]}"
+            options.report.leave_out(TraceError(f"{where}: no AgentRx labels: {accepted}"))
+            continue
+        key = str(record["trajectory_id"]).strip()
+        if key in labels and labels[key][1] != record:
+            raise TraceError(f"trajectory {key!r} has labels at {labels[key][0]} and other ones at {where}")
+        labels[key] = where, record
+    if options.labels and not labels:
+        raise options.report.nothing_read() or TraceError(f"{options.labels[0]}: holds no labels")
     return labels
 
 
@@ -76,6 +80,8 @@ def _row(
     options: ReadOptions,
 ) -> tuple[LabeledTrace, str | None]:
     """The row, and the trajectory_id of the labels that it took."""
+    if role(record) != "traces":
+        raise TraceError(f"{where}: not a tau-bench run: accepted is {{task_id, trial, reward, traj: [...]}}")
     names = [record.get("task_id"), record.get("trial")]
     task, trial = ("" if name is None else mend_value(str(name).strip(), where, options) for name in names)
     if not task:
@@ -86,10 +92,12 @@ def _row(
     passed = isinstance(reward, int | float) and reward >= 1
     key = trace_id if trace_id in labels else task if task in labels and not passed else None
     errors: tuple[ErrorLabel, ...] = ()
+    lost = False
     metadata: dict[str, JSON] = {"source": "agentrx", "reward": reward}
     if key is not None:
         place, found = labels[key]
         errors = _errors(found, trace, place, options)
+        lost = len(errors) < len(found["failures"])
         metadata["failure_summary"] = str(found.get("failure_summary") or "")
     elif not passed:
         options.report.add("failed run without labels", f"{where}, {trace_id}")
@@ -97,7 +105,7 @@ def _row(
         trace=trace,
         errors=errors,
         group=f"tau-{task}",
-        clean="checked" if key is not None else "presumed" if passed else "unknown",
+        clean="checked" if key is not None and not lost else "presumed" if passed else "unknown",
         reference=mend_value(_reference(record), f"{where}, reference", options),
         metadata=mend_value(metadata, where, options),
     )
@@ -188,11 +196,11 @@ def _errors(record: Mapping[str, JSON], trace: Trace, where: str, options: ReadO
     for number, raw in enumerate(record["failures"], 1):
         place = f"{where}, failure {number}"
         if not isinstance(raw, dict):
-            raise TraceError(f"{place}: is {type(raw).__name__}: accepted is {{step_number, failure_category, ...}}")
+            accepted = "accepted is {step_number, failure_category, ...}"
+            options.report.leave_out(TraceError(f"{place}: is {type(raw).__name__}: {accepted}"), LABEL)
+            continue
         failure = mend_value(raw, place, options)
-        category = str(failure.get("failure_category") or "").strip()
-        if options.taxonomy.find(category) is None:
-            options.report.add("category that the taxonomy does not have", f"{place}: {category!r}")
+        category = options.category(str(failure.get("failure_category") or "").strip(), place)
         step = str(failure.get("step_number")).strip()
         span_id = f"step-{int(step) - 1}" if step.isdecimal() and len(step) < 10 else ""
         if span_id not in trace.by_id:
@@ -203,7 +211,7 @@ def _errors(record: Mapping[str, JSON], trace: Trace, where: str, options: ReadO
             ErrorLabel(
                 span_id=span_id if span_id in trace.by_id else None,
                 dimensions=options.taxonomy.dimensions_of(category, str(failure.get("failed_agent"))),
-                category=options.taxonomy.find(category) or category,
+                category=category,
                 impact=Impact.HIGH if is_root else Impact.MEDIUM,
                 description="\n".join(texts),
             )

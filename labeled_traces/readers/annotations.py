@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.label import ErrorLabel, Impact
-from labeled_traces.readers.records import read_records
+from labeled_traces.readers.records import read_files
 from labeled_traces.readers.repair import canonical_id, mend_value
-from labeled_traces.readers.report import ReadOptions
+from labeled_traces.readers.report import LABEL, ReadOptions
 from labeled_traces.trace import JSON, Trace, TraceError
 
 ID_FORM = "hex"
@@ -34,12 +34,17 @@ class Annotations:
         """Reads the label files of `options`; one without a trace_id is about the trace that its file is named after.
 
         Raises:
-            TraceError: a file or record that is no annotation.
+            TraceError: files of which no record is an annotation.
         """
         annotations = cls(options)
         for path in options.labels:
-            for where, record in read_records(path, options.report):
-                annotations.add(record, path.stem, where)
+            for where, record in read_files([path], options.report):
+                try:
+                    annotations.add(record, path.stem, where)
+                except TraceError as error:
+                    options.report.leave_out(error)
+        if options.labels and not annotations.by_trace:
+            raise options.report.nothing_read() or TraceError(f"{options.labels[0]}: holds no labels")
         return annotations
 
     def add(self, record: JSON, trace_id: JSON, where: str) -> None:
@@ -63,15 +68,20 @@ class Annotations:
         spans = {canonical_id(span.span_id, ID_FORM): span.span_id for span in reversed(trace.spans)}
         errors: list[ErrorLabel] = []
         scores: list[JSON] = []
+        lost = False
         for place, record in found:
             rater = mend_value(str(record.get("annotator") or record.get("rater") or ""), place, self.options)
             for number, error in enumerate(record["errors"], 1):
-                errors.append(self._error(error, rater, spans, f"{place}, error {number}"))
+                try:
+                    errors.append(self._error(error, rater, spans, f"{place}, error {number}"))
+                except TraceError as damage:
+                    self.options.report.leave_out(damage, LABEL)
+                    lost = True
             scores += _list(record.get("scores"))
         return LabeledTrace(
             trace=trace,
             errors=tuple(errors),
-            clean="checked" if found else "unknown",
+            clean="checked" if found and not lost else "unknown",
             metadata=mend_value({"scores": scores}, where, self.options) if scores else {},
         )
 
@@ -83,11 +93,9 @@ class Annotations:
     def _error(self, error: JSON, rater: str, spans: Mapping[str, str], where: str) -> ErrorLabel:
         if not isinstance(error, dict):
             raise TraceError(f"{where}: is {type(error).__name__}: accepted is {{category, location, impact, ...}}")
-        report, taxonomy = self.options.report, self.options.taxonomy
+        report = self.options.report
         texts = {key: mend_value(str(error.get(key) or ""), f"{where}, {key}", self.options) for key in _TEXTS}
-        category = texts["category"].strip()
-        if taxonomy.find(category) is None:
-            report.add("category that the taxonomy does not have", f"{where}: {category!r}")
+        category = self.options.category(texts["category"].strip(), where)
         span_id = spans.get(canonical_id(str(error.get("location") or ""), ID_FORM))
         if span_id is None:
             report.add("location that is no span of the trace", f"{where}: {error.get('location')!r}")
@@ -98,8 +106,8 @@ class Annotations:
             impact = Impact.MEDIUM
         return ErrorLabel(
             span_id=span_id,
-            dimensions=taxonomy.dimensions_of(category),
-            category=taxonomy.find(category) or category,
+            dimensions=self.options.taxonomy.dimensions_of(category),
+            category=category,
             impact=impact,
             description=texts["description"],
             evidence=texts["evidence"],

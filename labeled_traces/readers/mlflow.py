@@ -17,7 +17,7 @@ from labeled_traces.readers.attributes import decoded, get, nest, read_message
 from labeled_traces.readers.fields import seconds, span_kind, status
 from labeled_traces.readers.mlflow_labels import PREFIX, label
 from labeled_traces.readers.openinference import error_text
-from labeled_traces.readers.records import read_records
+from labeled_traces.readers.records import read_files
 from labeled_traces.readers.repair import build_trace, canonical_id, mend_value
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.trace import JSON, Span, SpanKind, Trace, TraceError
@@ -36,12 +36,15 @@ def role(record: JSON) -> str | None:
 def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, LabeledTrace]]:
     """(place, row) pairs, labelled with the people's assessments that stand in the trace.
 
-    Raises:
-        TraceError: a record of another form; names file and record.
+    Records that cannot be read are left out.
     """
-    for path in paths:
-        for where, record in read_records(path, options.report):
-            yield where, read_row(record, where, options)
+    for where, record in read_files(paths, options.report):
+        try:
+            row = read_row(record, where, options)
+        except TraceError as error:
+            options.report.leave_out(error)
+            continue
+        yield where, row
 
 
 def read_row(record: JSON, where: str, options: ReadOptions, prefix: str = PREFIX) -> LabeledTrace:

@@ -86,8 +86,6 @@ def _error(
     known = tuple(name for name in named if name in DIMENSIONS)
     if len(known) < len(named):
         report.add("dimension that is unknown", f"{place}: {', '.join(named)}")
-    if not named and taxonomy.find(category) is None:
-        report.add("category that the taxonomy does not have", f"{place}: {category!r}")
     span_id = canonical_id(str(row.get("span_id") or ""), "hex") or None
     if span_id is not None and span_id not in trace.by_id:
         report.add("location that is no span of the trace", f"{place}: {span_id!r}")
@@ -100,7 +98,7 @@ def _error(
     return ErrorLabel(
         span_id=span_id,
         dimensions=known if named else taxonomy.dimensions_of(category),
-        category=category if named else taxonomy.find(category) or category,
+        category=category if named else options.category(category, place),
         impact=Impact.parse(impact),
         rater=rater,
         **{key: str(mend_value(str(text or ""), f"{place}, {key}", options)) for key, text in texts.items()},

@@ -16,7 +16,7 @@ from labeled_traces.dataset import LabeledTrace
 from labeled_traces.readers.annotations import ID_FORM, Annotations, is_annotation
 from labeled_traces.readers.attributes import get, inputs_and_outputs, kept_attributes, nest
 from labeled_traces.readers.fields import duration, seconds, span_kind, status
-from labeled_traces.readers.records import read_records
+from labeled_traces.readers.records import read_files
 from labeled_traces.readers.repair import build_trace, canonical_id, mend_value
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.trace import JSON, Span, TraceError
@@ -37,21 +37,26 @@ def role(record: JSON) -> str | None:
 def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, LabeledTrace]]:
     """(place, row) pairs; traces that are spread over flat spans come last, since any span could be theirs.
 
-    Raises:
-        TraceError: a record of another form; names file and record.
+    Records that cannot be read are left out.
     """
     annotations = Annotations.load(options)
     flat: dict[str, tuple[str, str, list[Span]]] = {}
     for path in paths:
-        for where, record in read_records(path, options.report):
-            if role(record) != "traces":
-                raise TraceError(f"{where}: not an OpenInference trace or span: {_ACCEPTED}")
-            if _is_span(record):
-                trace_id = _trace_id(record, path, where, options)
-                key = canonical_id(trace_id, ID_FORM)
-                flat.setdefault(key, (where, trace_id, []))[2].extend(_spans(record, None, where, options))
-            else:
-                yield where, _nested_row(record, path, where, annotations, options)
+        for where, record in read_files([path], options.report):
+            row = None
+            try:
+                if role(record) != "traces":
+                    raise TraceError(f"{where}: not an OpenInference trace or span: {_ACCEPTED}")
+                if _is_span(record):
+                    trace_id = _trace_id(record, path, where, options)
+                    spans = list(_spans(record, None, where, options))
+                    flat.setdefault(canonical_id(trace_id, ID_FORM), (where, trace_id, []))[2].extend(spans)
+                else:
+                    row = _nested_row(record, path, where, annotations, options)
+            except TraceError as error:
+                options.report.leave_out(error)
+            if row is not None:
+                yield where, row
     for where, trace_id, spans in flat.values():
         yield where, annotations.label(build_trace(trace_id, spans, ID_FORM, where, options), where)
     annotations.report_unused()

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import chain
 from pathlib import Path
 
 from labeled_traces.files import parse_json, read_lines, read_text
-from labeled_traces.readers.report import ReadReport
+from labeled_traces.readers.report import FILE, ReadReport
 from labeled_traces.trace import JSON, TraceError
 
+OTHER_FILE = "file in a folder that is no JSON, left out"
 SUFFIXES = (".json", ".jsonl", ".ndjson")
 # A text, or a comma that stands before a closing bracket.
-_TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[\]}])', re.DOTALL)
+# Possessive: a backtracking repeat keeps some hundred bytes for each character of a long text.
+_TRAILING_COMMA = re.compile(r'("(?:[^"\\]++|\\.)*+")|,(?=\s*[\]}])', re.DOTALL)
 
 
-def expand(paths: Iterable[Path]) -> list[Path]:
+def expand(paths: Iterable[Path], report: ReadReport | None = None) -> list[Path]:
     """Files as they are, folders as the JSON and JSON Lines files in them, each file once.
+
+    Args:
+        report: is told of the other files of a folder.
 
     Raises:
         TraceError: a path that does not exist, or a folder without such files.
@@ -25,10 +29,14 @@ def expand(paths: Iterable[Path]) -> list[Path]:
     files: list[Path] = []
     for path in paths:
         if path.is_dir():
-            inside = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
-            if not inside:
+            inside = sorted(file for file in path.rglob("*") if file.is_file())
+            records = [file for file in inside if file.suffix.lower() in SUFFIXES]
+            if not records:
                 raise TraceError(f"{path}: a folder without {', '.join(SUFFIXES)} files")
-            files += inside
+            for other in inside:
+                if report is not None and other.suffix.lower() not in SUFFIXES:
+                    report.add(OTHER_FILE, str(other))
+            files += records
         elif path.exists():
             files.append(path)
         else:
@@ -36,30 +44,59 @@ def expand(paths: Iterable[Path]) -> list[Path]:
     return list({file.resolve(): file for file in files}.values())
 
 
+def read_files(paths: Iterable[Path], report: ReadReport) -> Iterator[tuple[str, JSON]]:
+    """The records of several files, see `read_records`; a file that cannot be read is left out."""
+    for path in paths:
+        try:
+            yield from read_records(path, report)
+        except TraceError as error:
+            report.leave_out(error, FILE)
+
+
 def read_records(path: Path, report: ReadReport) -> Iterator[tuple[str, JSON]]:
     """(place, record) pairs. JSON Lines are streamed; an array gives its items; `{"data": [...]}` the items of `data`.
 
     Raises:
-        TraceError: an empty file, or one that is not JSON; names file and line.
+        TraceError: an empty file, or one without JSON; names file and line. Single bad lines are left out.
     """
-    lines = read_lines(path)
+    lines = read_lines(path, report.leave_out)
+    first = next(lines, None)
+    if first is None:
+        raise TraceError(f"{path}: is empty: accepted is a JSON or JSON Lines file")
+    number, line = first
     try:
-        first = next(lines)
-    except StopIteration:
-        raise TraceError(f"{path}: is empty: accepted is a JSON or JSON Lines file") from None
-    try:
-        parse_json(_without_trailing_commas(first[1])[0], "")
-    except TraceError:
-        yield from _items(str(path), _parse(read_text(path), str(path), report))  # a value over several lines
-        return
-    for number, line in chain([first], lines):
+        values = _items(f"{path}, line {number}", _parse(line, f"{path}, line {number}", report))
+    except TraceError as error:
+        text = read_text(path)
+        try:
+            yield from _items(str(path), _parse(text, str(path), report))  # a value over several lines
+            return
+        except TraceError:
+            if not any(_is_object(other) for other in text.split("\n")):
+                raise
+        report.leave_out(error)
+        values = iter(())
+    yield from values
+    for number, line in lines:
         where = f"{path}, line {number}"
-        yield from _items(where, _parse(line, where, report))
+        try:
+            value = _parse(line, where, report)
+        except TraceError as error:
+            report.leave_out(error)
+            continue
+        yield from _items(where, value)
 
 
 def first_record(path: Path) -> JSON:
     """Raises: TraceError, as `read_records` does."""
     return next((record for _, record in read_records(path, ReadReport())), None)
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(parse_json(line, ""), dict)
+    except TraceError:
+        return False
 
 
 def _items(where: str, value: JSON) -> Iterator[tuple[str, JSON]]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from labeled_traces.readers.answers import without_answers
-from labeled_traces.readers.report import ReadOptions
+from labeled_traces.readers.report import NO_CONTENT, ReadOptions
 from labeled_traces.trace import JSON, Span, Trace
 
 _UNREADABLE = re.compile("[\x00\ud800-\udfff]")
@@ -82,6 +82,8 @@ def build_trace(trace_id: str, spans: Sequence[Span], form: str, where: str, opt
         form: how the source writes ids, see `canonical_id`.
         where: named in the report.
     """
+    if all(value in (None, "", [], {}) for span in spans for value in (span.inputs, span.outputs)):
+        options.report.add(NO_CONTENT, f"{where}, trace {trace_id}")
     by_id = _unique(without_answers(spans, where, options.report), form, where, options)
     parents = _parents(by_id, form, where, options)
     children: dict[str | None, list[Span]] = {}

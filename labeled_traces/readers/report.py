@@ -2,31 +2,66 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from labeled_traces.taxonomy import Taxonomy
-from labeled_traces.trace import JSON
+from labeled_traces.trace import JSON, TraceError
+
+MOST_EXAMPLES = 3
+RECORD, FILE, LABEL = (f"{what} that cannot be read, left out" for what in ("record", "file", "label"))
+NO_CONTENT = "trace without any input or output"
 
 
 @dataclass
 class ReadReport:
-    """Warnings of one read. `counts`: kind -> how often; `examples`: kind -> where and what, the first time."""
+    """Warnings of one read.
+
+    `counts`: kind -> how often; `examples`: kind -> where and what, the first times. `unmapped`: category that the
+    taxonomy does not have -> how many labels. `strict`: what cannot be read is an error, not a warning.
+    """
 
     counts: dict[str, int] = field(default_factory=dict)
-    examples: dict[str, str] = field(default_factory=dict)
+    examples: dict[str, list[str]] = field(default_factory=dict)
+    unmapped: Counter[str] = field(default_factory=Counter)
+    strict: bool = False
 
     def add(self, kind: str, example: str, count: int = 1) -> None:
         if count:
             self.counts[kind] = self.counts.get(kind, 0) + count
-            self.examples.setdefault(kind, example)
+            examples = self.examples.setdefault(kind, [])
+            if len(examples) < MOST_EXAMPLES:
+                examples.append(example)
+
+    def leave_out(self, error: TraceError, kind: str = RECORD) -> None:
+        """Counts what cannot be read. Raises: the error, if the read is strict."""
+        if self.strict:
+            raise error
+        self.add(kind, str(error))
+
+    def nothing_read(self) -> TraceError | None:
+        """Why nothing was read, if something was left out."""
+        kind = next((kind for kind in (RECORD, FILE) if kind in self.counts), None)
+        if kind is None:
+            return None
+        first, count = self.examples[kind][0], self.counts[kind]
+        return TraceError(first if count == 1 else f"nothing could be read, {count} x {kind}; first: {first}")
 
     def lines(self) -> list[str]:
-        """One line for each kind, as people read it."""
-        return [f"{count} x {kind}; first: {self.examples[kind]}" for kind, count in self.counts.items()]
+        """As people read it: a line for each kind, and a line for each further example of what was left out."""
+        lines = []
+        for kind, count in self.counts.items():
+            first, *others = self.examples[kind]
+            lines.append(f"{count} x {kind}; first: {first}")
+            lines += [f"    also: {other}" for other in others if kind in (RECORD, FILE, LABEL)]
+        return lines
 
     def to_json(self) -> list[JSON]:
-        return [{"kind": kind, "count": count, "first": self.examples[kind]} for kind, count in self.counts.items()]
+        return [
+            {"kind": kind, "count": count, "first": self.examples[kind][0], "examples": self.examples[kind]}
+            for kind, count in self.counts.items()
+        ]
 
 
 @dataclass(frozen=True)
@@ -41,3 +76,11 @@ class ReadOptions:
     report: ReadReport = field(default_factory=ReadReport)
     labels: tuple[Path, ...] = ()
     longest_text: int = 1_000_000
+
+    def category(self, name: str, where: str) -> str:
+        """A category as the taxonomy writes it; one that it does not have is counted and stays as it is."""
+        found = self.taxonomy.find(name)
+        if found is None:
+            self.report.unmapped[name] += 1
+            self.report.add("category that the taxonomy does not have", f"{where}: {name!r}")
+        return found or name

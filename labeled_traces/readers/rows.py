@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace, from_json
-from labeled_traces.readers.records import read_records
+from labeled_traces.readers.records import read_files
 from labeled_traces.readers.repair import mend_value
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.trace import JSON, TraceError
@@ -23,13 +23,17 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
     """(place, row) pairs.
 
     Raises:
-        TraceError: a record of another form; names file, line and field.
+        TraceError: labels, which this format does not take. Records that cannot be read are left out.
     """
     if options.labels:
         raise TraceError(f"{options.labels[0]}: no labels are read beside this format: its rows hold theirs")
-    for path in paths:
-        for where, record in read_records(path, options.report):
-            yield where, from_json(mend_value(record, where, options, _ABOVE_VALUES), where)
+    for where, record in read_files(paths, options.report):
+        try:
+            row = from_json(mend_value(record, where, options, _ABOVE_VALUES), where)
+        except TraceError as error:
+            options.report.leave_out(error)
+            continue
+        yield where, row
 
 
 _ABOVE_VALUES = -8  # a row's own levels do not count as nesting of what it holds

@@ -17,25 +17,30 @@ examples:
   gpa-judges import *.jsonl --format openinference --out data.jsonl
   gpa-judges import traces/ --labels labels/ --taxonomy mine.yaml --out data.jsonl
 
-What was repaired or left out is counted by kind. Whatever the files hold of the answer (gold answers, rewards,
-annotator notes) is kept apart and never shown to a judge.
+What was repaired or left out is counted by kind; it is an error only if nothing could be read, or with --strict.
+Whatever the files hold of the answer (gold answers, rewards, annotator notes) is kept apart and never shown to a judge.
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="files or folders")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the file to write (JSON Lines)")
-    parser.add_argument("--format", default="auto", metavar="NAME", help="auto, openinference, agentrx or dataset")
+    parser.add_argument(
+        "--format", default="auto", metavar="NAME", help="auto, openinference, agentrx, mlflow or dataset"
+    )
     parser.add_argument("--labels", type=Path, nargs="+", default=[], metavar="FILE", help="files with people's labels")
     parser.add_argument("--taxonomy", metavar="FILE", help="which category of error falls under which dimensions")
+    parser.add_argument("--strict", action="store_true", help="stop at the first record or file that cannot be read")
 
 
 def run(args: argparse.Namespace, out: Output) -> int:
+    from labeled_traces.files import check_writable
     from labeled_traces.readers import read
 
-    dataset, report = read(args.files, args.format, args.labels, args.taxonomy)
+    check_writable(args.out)
+    dataset, report = read(args.files, args.format, args.labels, args.taxonomy, args.strict)
     dataset.save(args.out)
-    counts = label_counts(dataset)
+    counts = label_counts(dataset, report.unmapped)
     lines = [f"{counts['traces']} traces: {counts['labelled']} with labels, {counts['clean']} clean"]
     if counts["unknown"]:
         lines[0] += (
@@ -43,6 +48,14 @@ def run(args: argparse.Namespace, out: Output) -> int:
         )
     lines += [f"  {name}: {n} labels" for name, n in counts["dimensions"].items()]
     lines.append(f"  outside GPA: {counts['outside_gpa']} labels (environment, user, guardrail: reported apart)")
+    if counts["errors"] < counts["labels"]:
+        lines.append(
+            f"  {counts['labels']} labels are about {counts['errors']} errors: several raters saw the same one"
+        )
+    if report.unmapped:
+        names = ", ".join(f"{name!r} {count} x" for name, count in report.unmapped.most_common())
+        lines.append(f"  not in the taxonomy: {counts['unmapped']} labels, judged by no dimension: {names}")
+        lines.append("    add them to a taxonomy file: --taxonomy FILE (as labeled_traces/taxonomies/trail.yaml)")
     if report.counts:
         lines += ["warnings:", *(f"  {line}" for line in report.lines())]
     lines += [f"data: {args.out}", "", "Next:"]
@@ -51,8 +64,11 @@ def run(args: argparse.Namespace, out: Output) -> int:
     return 0
 
 
-def label_counts(dataset: Dataset) -> dict[str, Any]:
-    """Traces and labels: how many, and of which dimensions. A label of two dimensions counts in both."""
+def label_counts(dataset: Dataset, unmapped: Counter[str]) -> dict[str, Any]:
+    """Traces and labels: how many, and of which dimensions. A label of two dimensions counts in both.
+
+    `unmapped`: labels by categories that the taxonomy does not have; they are not counted as outside GPA.
+    """
     from labeled_traces.label import DIMENSIONS
 
     errors = [error for row in dataset for error in row.errors]
@@ -64,8 +80,10 @@ def label_counts(dataset: Dataset) -> dict[str, Any]:
         "clean": clean,
         "unknown": len(dataset) - labelled - clean,
         "labels": len(errors),
+        "errors": sum(len(row.distinct_errors) for row in dataset),
         "dimensions": {name: found[name] for name in DIMENSIONS},
-        "outside_gpa": sum(not error.dimensions for error in errors),
+        "outside_gpa": sum(not error.dimensions and error.category not in unmapped for error in errors),
+        "unmapped": sum(not error.dimensions and error.category in unmapped for error in errors),
         "scores": sum(len(row.scores) for row in dataset),
         "hash": dataset.hash,
     }

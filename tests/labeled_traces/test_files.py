@@ -98,3 +98,14 @@ def test_a_yaml_file_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_bytes(b"a: 1\nb: \xff")
     with pytest.raises(TraceError, match=r"a\.yaml, line 2: not UTF-8 text .*accepted is a YAML file"):
         read_yaml(tmp_path / "a.yaml")
+
+
+def test_a_place_where_no_file_can_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for path, message in [
+        (tmp_path, "is a folder: accepted is the name of a file"),
+        (tmp_path / "file" / "deep" / "a", "file is a file, no folder"),
+        (tmp_path / ("a" * 300), "cannot be written"),
+    ]:
+        with pytest.raises(TraceError, match=message):
+            write_lines(path, ["a"])

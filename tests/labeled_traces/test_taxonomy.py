@@ -82,22 +82,32 @@ def test_a_users_own_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("categories: 3", "accepted is a mapping with `categories`"),
-        ("[]", "accepted is a mapping"),
-        ("a: [", "not YAML"),
-        ("categories: {}\ncolour: red", "accepted is a mapping"),
+        ("categories: 3", "categories: accepted is a mapping"),
+        ("[]", "accepted is a YAML mapping"),
+        ("name: x", "categories: accepted is a mapping"),
+        ("a: [", "line 1: not readable YAML"),
+        ("categories: {}\ncolour: red", "unknown key 'colour': accepted are name, note, categories"),
         ("categories:\n  A: [tool_calling]", "category 'A': accepted is a mapping with `dimensions`"),
-        ("categories:\n  A: {dimensions: [style]}", "dimension 'style' is unknown"),
+        ("categories:\n  A: {dimensions: [style]}", "category 'A': dimension 'style' is unknown"),
         ("categories:\n  A: {dimensions: tool_calling}", "category 'A', dimensions: accepted is a list"),
-        ("categories:\n  A: {dimensions: [], colour: red}", "category 'A': accepted"),
+        ("categories:\n  A: {dimensions: [], colour: red}", "category 'A': unknown key 'colour': accepted are"),
         ("categories:\n  A b: {dimensions: []}\n  A-B: {dimensions: []}", "'A-B' means both 'A b' and 'A-B'"),
+        (
+            "categories:\n  A: {dimensions: [], synonyms: [c]}\n  B: {dimensions: [], synonyms: [c]}",
+            "'c' means 'A' already",
+        ),
+        ("categories:\n  A: {dimensions: [tool_calling]}\n  A: {dimensions: []}", "line 3: .*'A' is there twice"),
+        ("categories:\n  2024-01-01: {dimensions: []}", "line 2: .*'2024-01-01'"),
+        ("name: 2024-01-01\ncategories: {}", "line 1: .*timestamp"),
+        ("categories: " + "[" * 9000, "line 1: nested too deeply"),
+        ("categories:\n  A: {dimensions: [plan_quality], synonyms: [2024-01-01]}", "line 2: .*timestamp"),
         ("categories:\n  A: {dimensions: [], synonyms: [c]}\n  B: {dimensions: [], synonyms: [C]}", "means both"),
     ],
 )
 def test_bad_tables_are_clear_errors(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(text)
-    with pytest.raises(TraceError, match=message):
+    with pytest.raises(TraceError, match=rf"mine\.yaml.*{message}"):
         load_taxonomy(path)
 
 

@@ -8,7 +8,7 @@ import pytest
 from labeled_traces.dataset import Dataset, LabeledTrace, to_json
 from labeled_traces.label import Impact
 from labeled_traces.readers import read
-from labeled_traces.readers.report import ReadReport
+from labeled_traces.readers.report import LABEL, RECORD, ReadReport
 from labeled_traces.trace import JSON, SpanKind, TraceError
 
 GOLD = "gold-output-918.43"
@@ -64,12 +64,12 @@ def labels(trajectory_id: JSON = 2, **failure: JSON) -> dict[str, JSON]:
     }
 
 
-def import_runs(tmp_path: Path, runs: JSON, found: JSON = None) -> tuple[Dataset, ReadReport]:
+def import_runs(tmp_path: Path, runs: JSON, found: JSON = None, strict: bool = True) -> tuple[Dataset, ReadReport]:
     (tmp_path / "runs.json").write_text(json.dumps(runs))
     if found is None:
-        return read(tmp_path / "runs.json")
+        return read(tmp_path / "runs.json", strict=strict)
     (tmp_path / "labels.json").write_text(json.dumps(found))
-    return read(tmp_path / "runs.json", labels=tmp_path / "labels.json")
+    return read(tmp_path / "runs.json", labels=tmp_path / "labels.json", strict=strict)
 
 
 def only(data: Dataset) -> LabeledTrace:
@@ -252,6 +252,9 @@ def test_awkward_messages(tmp_path: Path) -> None:
 def test_bad_runs_name_file_record_and_field(tmp_path: Path, record: JSON, message: str) -> None:
     with pytest.raises(TraceError, match=rf"runs\.json, line 1, record 2.*{message}"):
         import_runs(tmp_path, [run(1, 1.0), record])
+    data, report = import_runs(tmp_path, [run(1, 1.0), record], strict=False)
+    assert data.ids == ("tau-1-0",)
+    assert report.counts == {RECORD: 1}
 
 
 @pytest.mark.parametrize(
@@ -265,6 +268,9 @@ def test_bad_runs_name_file_record_and_field(tmp_path: Path, record: JSON, messa
 def test_bad_labels_name_file_and_record(tmp_path: Path, found: JSON, message: str) -> None:
     with pytest.raises(TraceError, match=rf"labels\.json, line 1, record 1.*{message}"):
         import_runs(tmp_path, [run()], [found])
+    data, report = import_runs(tmp_path, [run()], [found, labels(3)], strict=False)
+    assert only(data).clean == "unknown"  # a label was lost, so the run is not known to be clean
+    assert sum(report.counts.get(kind, 0) for kind in (RECORD, LABEL)) == 1
 
 
 def test_an_unknown_category_is_counted(tmp_path: Path) -> None:

@@ -104,7 +104,8 @@ def test_a_value_without_its_name_is_left_out_of_metadata_only() -> None:
     report = ReadReport()
     (kept,) = without_answers([harness], "file", report)
     assert kept.inputs == {"metadata": {"note": "([left out])"}, "question": f"Is it {SECRET}?"}
-    assert report.to_json() == [{"kind": KIND, "count": 2, "first": "file, span a, inputs: true_answer"}]
+    assert report.counts == {KIND: 2}
+    assert report.examples[KIND] == ["file, span a, inputs: true_answer", "file, span a: its value without a name"]
 
 
 def test_short_answers_are_not_looked_for_without_their_name() -> None:

@@ -8,20 +8,24 @@ import pytest
 from labeled_traces.dataset import Dataset, LabeledTrace
 from labeled_traces.label import ErrorLabel, Impact
 from labeled_traces.readers import READERS, read, sniff
-from labeled_traces.readers.report import ReadReport
+from labeled_traces.readers.records import OTHER_FILE
+from labeled_traces.readers.report import FILE, NO_CONTENT, RECORD, ReadReport
 from labeled_traces.taxonomy import Taxonomy
 from labeled_traces.trace import JSON, Span, SpanKind, Trace, TraceError
 
 RUN: JSON = {"task_id": 1, "trial": 0, "reward": 0.0, "traj": [{"role": "user", "content": "hi"}]}
 FAILURE: JSON = {"failure_id": 1, "step_number": 1, "failure_category": "System Failure"}
 LABELS: JSON = {"trajectory_id": 1, "failures": [FAILURE], "root_cause": {"failure_id": 1}}
-NESTED: JSON = {"trace_id": "ab", "spans": [{"span_id": "cd", "span_name": "x", "span_attributes": {}}]}
+NESTED: JSON = {
+    "trace_id": "ab",
+    "spans": [{"span_id": "cd", "span_name": "x", "span_attributes": {"input.value": "hi"}}],
+}
 ANNOTATION: JSON = {
     "trace_id": "ab",
     "errors": [{"category": "Goal Deviation", "location": "cd", "impact": "LOW"}],
     "scores": [],
 }
-FLAT: JSON = {"name": "x", "context": {"trace_id": "0xab", "span_id": "0xcd"}, "attributes": {}}
+FLAT: JSON = {"name": "x", "context": {"trace_id": "0xab", "span_id": "0xcd"}, "attributes": {"input.value": "hi"}}
 
 
 def write(path: Path, value: JSON) -> Path:
@@ -80,7 +84,7 @@ def test_a_folder_with_traces_and_labels(tmp_path: Path) -> None:
     assert sniff(tmp_path) == "openinference"
     (row,), report = read(tmp_path)
     assert [error.span_id for error in row.errors] == ["cd"]
-    assert report.counts == {}
+    assert report.examples == {OTHER_FILE: [str(tmp_path / "README.md")]}
     (again,), _ = read(tmp_path / "data", labels=[tmp_path / "processed_annotations_gaia"])
     assert again.hash == row.hash
 
@@ -120,6 +124,7 @@ def test_a_users_own_taxonomy(tmp_path: Path) -> None:
     (row,), report = read(traces, labels=labels, taxonomy="agentrx")
     assert row.errors[0].dimensions == ()
     assert report.counts == {"category that the taxonomy does not have": 1}
+    assert report.unmapped == {"Goal Deviation": 1}
 
 
 def test_our_own_rows_come_back_unchanged(tmp_path: Path) -> None:
@@ -130,7 +135,7 @@ def test_our_own_rows_come_back_unchanged(tmp_path: Path) -> None:
     again, report = read(tmp_path)
     assert again.hash == data.hash
     assert report.counts == {"trace twice, kept once": 1}
-    assert report.examples["trace twice, kept once"].count("line 1") == 2
+    assert report.examples["trace twice, kept once"][0].count("line 1") == 2
     with pytest.raises(TraceError, match="no labels are read beside this format"):
         read(tmp_path / "a.jsonl", labels=write(tmp_path / "labels" / "l.json", [LABELS]))
 
@@ -153,10 +158,91 @@ def test_every_reader_gives_unique_ids_and_rows_that_survive_a_round_trip(
         "dataset": tmp_path / "first.jsonl",
     }
     read(source["agentrx"])[0].save(source["dataset"])
-    data, _ = read(source[name], name)
+    data, _ = read(source[name], name, strict=True)
     assert len(set(data.ids)) == len(data) > 0
     data.save(tmp_path / "again.jsonl")
     assert Dataset.load(tmp_path / "again.jsonl").hash == data.hash
+
+
+RECORDS: dict[str, JSON] = {
+    "dataset": {"trace": {"trace_id": "t", "spans": [{"span_id": "a"}]}},
+    "agentrx": RUN,
+    "mlflow": {
+        "info": {"trace_id": "tr-1"},
+        "data": {"spans": [{"span_id": "1" * 16, "attributes": {"mlflow.spanInputs": '"hi"'}}]},
+    },
+    "openinference": NESTED,
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize(
+    ("bad", "what"),
+    [(b'{"a": 1', "not JSON"), (b"3", "accepted|is int"), (b'"\xff"', "not UTF-8"), (b"[" * 9000, "deeply")],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_one_bad_line_stops_nothing(tmp_path: Path, name: str, bad: bytes, what: str, first: bool) -> None:
+    good = json.dumps(RECORDS[name]).encode()
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"\n".join([bad, good] if first else [good, bad, good]))
+    if first and what == "not UTF-8":
+        with pytest.raises(TraceError, match="not UTF-8"):  # what begins so is binary
+            read(path, name)
+        return
+    data, report = read(path, name)
+    assert len(data) == 1
+    assert report.counts[RECORD] == 1
+    assert f"{path}, line {1 if first else 2}" in report.examples[RECORD][0]
+    with pytest.raises(TraceError, match=what):
+        read(path, name, strict=True)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_nothing_but_bad_records_is_an_error(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": 1}\n3\n')
+    with pytest.raises(TraceError, match=r"nothing could be read, 2 x .*; first: .*a\.jsonl, line 1.*accepted"):
+        read(path, name)
+
+
+def test_foreign_files_in_a_folder_are_named(tmp_path: Path) -> None:
+    write(tmp_path / "b.json", NESTED)
+    write(tmp_path / "package.json", {"name": "x"})
+    (tmp_path / "broken.json").write_text('{"a":')
+    (tmp_path / "image.json").write_bytes(b"\x89PNG")
+    for name in ("README.md", ".DS_Store", "scores.csv"):
+        (tmp_path / name).write_bytes(b"\x00\xff")
+    (row,), report = read(tmp_path)
+    assert row.trace_id == "ab"
+    assert report.counts == {OTHER_FILE: 3, FILE: 3, "trace without annotation": 1}
+    assert [Path(name).name for name in report.examples[OTHER_FILE]] == [".DS_Store", "README.md", "scores.csv"]
+    assert all(name in "".join(report.lines()) for name in ("package.json", "broken.json", "image.json"))
+    assert sniff(tmp_path) == "openinference"
+    with pytest.raises(TraceError, match=r"broken\.json"):
+        read(tmp_path, strict=True)
+
+
+def test_an_id_with_two_contents_keeps_the_first(tmp_path: Path) -> None:
+    other = json.loads(json.dumps(NESTED).replace("hi", "ho"))
+    (row,), report = read(write(tmp_path / "a.json", [NESTED, other]))
+    assert row.trace.spans[0].inputs == "hi"
+    assert "record 1 and, with other content, at" in report.examples[RECORD][0]
+
+
+def test_labels_of_which_none_can_be_read_are_an_error(tmp_path: Path) -> None:
+    for traces in (RUN, NESTED):
+        path = write(tmp_path / "a.json", traces)
+        with pytest.raises(TraceError, match=r"l\.json.*accepted"):
+            read(path, labels=write(tmp_path / "labels" / "l.json", [3]))
+
+
+def test_traces_without_any_content_are_reported_and_alone_an_error(tmp_path: Path) -> None:
+    empty = {"trace_id": "ef", "spans": [{"span_id": "cd", "span_name": "x", "span_attributes": {"output.value": ""}}]}
+    data, report = read(write(tmp_path / "a.json", [NESTED, empty]))
+    assert len(data) == 2
+    assert report.counts == {NO_CONTENT: 1, "trace without annotation": 2}
+    with pytest.raises(TraceError, match=r"trace ef: trace without any input or output.*accepted are spans with"):
+        read(write(tmp_path / "a.json", [empty]))
 
 
 def test_a_report_keeps_counts_and_first_examples() -> None:
@@ -165,4 +251,4 @@ def test_a_report_keeps_counts_and_first_examples() -> None:
     report.add("comma", "b.json", 2)
     report.add("nothing", "c.json", 0)
     assert report.lines() == ["3 x comma; first: a.json"]
-    assert report.to_json() == [{"kind": "comma", "count": 3, "first": "a.json"}]
+    assert report.to_json() == [{"kind": "comma", "count": 3, "first": "a.json", "examples": ["a.json", "b.json"]}]

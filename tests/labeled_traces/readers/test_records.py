@@ -13,7 +13,7 @@ from labeled_traces.trace import JSON, TraceError
 
 def read(path: Path, text: str) -> tuple[list[tuple[str, JSON]], ReadReport]:
     path.write_text(text, encoding="utf-8")
-    report = ReadReport()
+    report = ReadReport(strict=True)
     return [(where.removeprefix(str(path)), value) for where, value in read_records(path, report)], report
 
 
@@ -47,7 +47,7 @@ def test_trailing_commas_are_mended_outside_of_texts(tmp_path: Path, text: str, 
     records, report = read(tmp_path / "a.json", text)
     assert [record for _, record in records] == [value]
     assert report.counts == {"trailing comma": commas}
-    assert report.lines() == [f"{commas} x trailing comma; first: {report.examples['trailing comma']}"]
+    assert report.lines() == [f"{commas} x trailing comma; first: {report.examples['trailing comma'][0]}"]
 
 
 @pytest.mark.parametrize("text", ["", "\n \n", "\ufeff"])
@@ -83,6 +83,18 @@ def test_folders_give_their_json_files_once(tmp_path: Path) -> None:
         expand([tmp_path / "empty"])
     with pytest.raises(TraceError, match="nowhere: no such file or folder"):
         expand([tmp_path / "nowhere"])
+
+
+@pytest.mark.parametrize("end", ["}", ",}"])
+def test_a_huge_text_takes_a_few_times_its_size(tmp_path: Path, end: str) -> None:
+    text = 'a "quoted" text, with ] and \\ \n' * 70_000
+    size = (tmp_path / "a.jsonl").write_text(json.dumps({"text": text})[:-1] + f"{end}\n")
+    tracemalloc.start()
+    ((_, record),) = read_records(tmp_path / "a.jsonl", ReadReport())
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert record["text"] == text
+    assert peak < 10 * size
 
 
 def test_json_lines_are_streamed(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ TRAIL = load_taxonomy("trail")
 
 
 def span(span_id: str, parent_id: str | None = None, name: str = "n", **fields: JSON) -> Span:
-    return Span(span_id, parent_id, name, **fields)
+    return Span(span_id, parent_id, name, **{"inputs": "x", **fields})
 
 
 def build(*spans: Span) -> tuple[Trace, dict[str, int]]:
@@ -70,7 +70,7 @@ def test_huge_texts_keep_head_and_tail_and_say_what_is_missing() -> None:
     assert mended == "a" * 500 + "[... 5000 characters left out ...]" + "b" * 500
     assert mend_value("c" * 1001, "file", options) == "c" * 1001
     assert options.report.counts == {"text longer than 1001 characters": 1}
-    assert options.report.examples["text longer than 1001 characters"] == "file, input.value, 5000 left out"
+    assert options.report.examples["text longer than 1001 characters"] == ["file, input.value, 5000 left out"]
 
 
 def test_what_is_nested_too_deeply_becomes_text() -> None:
@@ -139,7 +139,7 @@ def test_one_span_twice_is_kept_once_whatever_the_spelling_of_its_id() -> None:
 def test_one_id_for_two_spans_keeps_both() -> None:
     trace, counts = build(span("a"), span("b", "a", inputs="x"), span("b", "a", inputs="y"), span("b", "a", inputs="z"))
     assert tree(trace) == [("a", None), ("b", "a"), ("b#2", "a"), ("b#3", "a")]
-    assert [one.inputs for one in trace.spans] == [None, "x", "y", "z"]
+    assert [one.inputs for one in trace.spans] == ["x", "x", "y", "z"]
     assert counts == {"span id of two different spans": 2}
 
 

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labeled_traces.dataset import Dataset
+from pipeline.cli import main
+
+TRACE = {"trace_id": "ab", "spans": [{"span_id": "cd", "span_attributes": {"input.value": "hi"}}]}
+
+
+def annotation(category: str, annotator: str) -> dict[str, Any]:
+    error = {"category": category, "location": "cd", "impact": "LOW"}
+    return {"trace_id": "ab", "annotator": annotator, "errors": [error]}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "traces").mkdir()
+    (tmp_path / "traces" / "ab.json").write_text(json.dumps(TRACE))
+    (tmp_path / "traces" / "README.md").write_text("read me")
+    (tmp_path / "traces" / "bad.json").write_text('{"a": ')
+    said = [("Goal Deviation", "a"), ("goal deviation", "b"), ("Rate Limiting", "a"), ("Bad vibes", "a")]
+    (tmp_path / "labels.json").write_text(json.dumps([annotation(*one) for one in said]))
+
+
+@pytest.mark.usefixtures("folder")
+def test_labels_outside_gpa_and_labels_without_a_row_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["import", "traces", "--labels", "labels.json", "--out", "data.jsonl"]) == 0
+    shown = capsys.readouterr().out
+    assert "outside GPA: 1 labels" in shown
+    assert "not in the taxonomy: 1 labels, judged by no dimension: 'Bad vibes' 1 x" in shown
+    assert "--taxonomy FILE" in shown
+    assert "4 labels are about 3 errors" in shown
+    assert "README.md" in shown
+    assert "bad.json: not JSON" in shown
+    assert main(["import", "traces", "--labels", "labels.json", "--out", "data.jsonl", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [document[key] for key in ("labels", "errors", "outside_gpa", "unmapped")] == [4, 3, 1, 1]
+    (row,) = Dataset.load(Path("data.jsonl"))
+    assert [error.rater for error in row.errors] == ["a", "b", "a", "a"]
+    assert len(row.distinct_errors) == 3
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--out", "traces"], "traces: is a folder: accepted is the name of a file"),
+        (["--out", "labels.json/data.jsonl"], "labels.json is a file, no folder"),
+        (["--out", "data.jsonl", "--strict"], "bad.json: not JSON"),
+        (["--out", "data.jsonl", "--taxonomy", "labels.json"], "labels.json: is list: accepted is a YAML mapping"),
+    ],
+)
+def test_what_stops_an_import(capsys: pytest.CaptureFixture[str], more: list[str], message: str) -> None:
+    assert main(["import", "traces", "--labels", "labels.json", *more]) == 2
+    assert message in capsys.readouterr().err
+    assert not Path("data.jsonl").exists()
