@@ -25,6 +25,7 @@ from pipeline.metrics.suite import suite_metrics
 from pipeline.metrics.table import match_judgments
 from pipeline.recalibration.config import RecalibrationConfig
 from pipeline.recalibration.decide import Decided, Work, decide
+from pipeline.recalibration.labels import PassLabels
 
 NOTES = (
     "A planner writes a numbered plan first. An executor carries it out step by step. The cause of a wrong step can "
@@ -82,7 +83,8 @@ class ChangedAgent:
         manifest = stable_split(dataset, self.config.seed, self.config.labels.fractions)
         known = reference(self.reference_seed)
         folder = self.folder / f"{self.reference_seed}-{seed}"
-        return decide(Work(self.config, self.champion(), known, dataset, manifest, folder), lambda _: None)
+        labels = PassLabels(dataset, frozenset(dataset.ids))
+        return decide(Work(self.config, self.champion(), known, labels, manifest, folder), lambda _: None)
 
 
 @cache

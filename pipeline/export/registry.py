@@ -96,7 +96,7 @@ class Registry:
         done = {}
         for plan in planned:
             judge = done[plan.program.dimension] = self._register(plan, known[plan.prompt])
-            say(f"{judge.uri} is there")
+            say(f"{judge.uri} is registered")
         if provenance.run_id:
             versions = [self._store.version(judge.prompt, judge.version) for judge in done.values()]
             self._store.link_run(provenance.run_id, versions)

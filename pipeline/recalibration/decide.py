@@ -11,7 +11,6 @@ from typing import Any
 from judges.budget import Usage
 from judges.ledger import LedgerLM
 from judges.program import JudgeSuite
-from labeled_traces.dataset import Dataset
 from labeled_traces.split import SplitManifest
 from pipeline.chain import STAGE_REPEATS
 from pipeline.evaluate import EvaluateSettings, EvaluationStopped, check_replies, evaluate, save_judgments
@@ -24,6 +23,7 @@ from pipeline.prepare import Run, Say, prepare
 from pipeline.prove import prove
 from pipeline.recalibration.config import CHAMPION, DATA, SPLIT, RecalibrationConfig
 from pipeline.recalibration.drift import find_drift
+from pipeline.recalibration.labels import PassLabels
 from pipeline.report.page import write_report
 from pipeline.results import HEADLINE, Result
 from pipeline.run import REPORT, VALIDATION, testset_cost, tuning_cost
@@ -42,13 +42,14 @@ class Decision(StrEnum):
 
 @dataclass(frozen=True)
 class Work:
-    """`champion` is to be measured on the rows of `dataset`, as `manifest` splits them; what it was promoted with is in
-    `reference` (None: nobody knows). `folder` keeps everything: the same work again goes on where it was stopped."""
+    """`champion` is to be measured on the fresh `labels`, a challenger to be tuned and proved on all of them, as
+    `manifest` splits them; what the champion was promoted with is in `reference` (None: nobody knows). `folder` keeps
+    everything: the same work again goes on where it was stopped."""
 
     config: RecalibrationConfig
     champion: JudgeSuite
     reference: Reference | None
-    dataset: Dataset
+    labels: PassLabels
     manifest: SplitManifest
     folder: Path
 
@@ -92,13 +93,13 @@ def decide(work: Work, say: Say) -> Decided:
         BudgetExhausted, LMError: as their names say; the same work goes on from there.
     """
     work.folder.mkdir(parents=True, exist_ok=True)
-    work.dataset.save(work.folder / DATA)
+    work.labels.dataset.save(work.folder / DATA)
     work.manifest.save(work.folder / SPLIT)
     work.champion.save(work.folder / CHAMPION)
     run = prepare(work.config.experiment(work.folder, tuple(work.champion.programs)), say)
     with run.open_lm() as lm:
         say((tuning_cost(run) + testset_cost(run)).in_words(lm.budget))
-        measured = _measure(run, work.config, lm)
+        measured = _measure(run, work, lm)
         return _decide(run, work, measured, lm, say)
 
 
@@ -132,12 +133,12 @@ def _decide(run: Run, work: Work, measured: Mapping[str, Estimate], lm: LedgerLM
     return decided(Decision.PROMOTED, reasons, reference, result=result, **more)
 
 
-def _measure(run: Run, config: RecalibrationConfig, lm: LedgerLM) -> dict[str, Estimate]:
-    """The champion on the development part, by readings that no stage of the search repeats. The held-out part is not
-    looked at: whether to search must not depend on it."""
-    rows = list(run.development_rows)
+def _measure(run: Run, work: Work, lm: LedgerLM) -> dict[str, Estimate]:
+    """The champion on the fresh rows of the development part, by readings that no stage of the search repeats. The
+    held-out part is not looked at: whether to search must not depend on it."""
+    rows = [row for row in run.development_rows if row.trace_id in work.labels.fresh]
     settings = EvaluateSettings(
-        repeats=config.drift.repeats,
+        repeats=work.config.drift.repeats,
         first_repeat=(len(run.steps) + 2) * STAGE_REPEATS,
         concurrency=run.config.judges.concurrency,
         seed=run.config.seed,
@@ -153,5 +154,5 @@ def _measure(run: Run, config: RecalibrationConfig, lm: LedgerLM) -> dict[str, E
     check_replies(judgments)
     table = match_judgments(rows, run.suite.rule.apply(judgments), run.matcher)
     metrics = suite_metrics(table, MetricSettings(seed=run.config.seed))
-    wanted = dict.fromkeys([*HEADLINE, "f1", *config.drift.metrics, "scored_share"])
+    wanted = dict.fromkeys([*HEADLINE, "f1", *work.config.drift.metrics, "scored_share"])
     return {name: metrics[name] for name in wanted}

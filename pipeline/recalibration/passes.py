@@ -8,19 +8,14 @@ which can be repeated; the last step closes the record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from judges.connect import is_simulated
-from labeled_traces.dataset import Dataset, LabeledTrace
-from labeled_traces.readers.mlflow import read_row
-from labeled_traces.readers.mlflow_labels import is_labelled
-from labeled_traces.readers.report import ReadOptions
+from labeled_traces.dataset import Dataset
 from labeled_traces.stable_split import stable_split
-from labeled_traces.taxonomy import load_taxonomy
-from labeled_traces.trace import TraceError
 from pipeline.config import PipelineError
 from pipeline.export.exported import Exported, Provenance, suite_of
 from pipeline.export.reference import REFERENCE, Reference
@@ -29,6 +24,7 @@ from pipeline.mlflow_traces import MlflowTraces
 from pipeline.prepare import Say
 from pipeline.recalibration.config import DATA, RecalibrationConfig
 from pipeline.recalibration.decide import Decided, Decision, Work, decide
+from pipeline.recalibration.labels import LabelSource, PassLabels
 from pipeline.recalibration.lock import locked
 from pipeline.recalibration.records import RECALIBRATION, ROLLBACK, Ending, Record, Records
 
@@ -96,6 +92,7 @@ class _Pass:
             )
         self.records = Records(mlflow.uri, mlflow.home, mlflow.prefix)
         self.past = self.records.all()
+        self.labels = LabelSource(config, self.traces, self.past, say)
 
     def run(self) -> Passed:
         for record in self.past:
@@ -105,52 +102,29 @@ class _Pass:
         if stopped is not None:
             self.say(f"a pass that was stopped is ended first: {stopped.run_id}")
             return self._go_on(stopped)
-        dataset = self._new_labels()
-        self.say(f"{len(dataset)} newly labelled traces")
-        if not len(dataset):
+        labels = self.labels.next()
+        new = len(labels.fresh)
+        self.say(f"{new} newly labelled traces, and {labels.older} older ones that no pass tuned or tested on")
+        if not new:
             return self._nothing(Decision.NOTHING_NEW, "no trace was labelled since the last pass")
-        more = self._more_needed(dataset)
+        more = self.labels.more_needed(labels)
         if more:
-            reason = f"{len(dataset)} newly labelled traces, {more} more are needed"
-            return self._nothing(Decision.NEEDS_LABELS, reason, len(dataset), more)
+            reason = f"{new} newly labelled traces, {more} more are needed"
+            return self._nothing(Decision.NEEDS_LABELS, reason, new, more)
         versions = {name: judge.version for name, judge in self.champions.items()}
-        record = self.records.begin(RECALIBRATION, versions, self._known(versions), dataset)
-        return self._work(record, dataset, resumed=False)
+        record = self.records.begin(RECALIBRATION, versions, self._known(versions), labels.dataset)
+        return self._work(record, labels, resumed=False)
 
     def _nothing(self, decision: Decision, reason: str, new: int = 0, more: int = 0) -> Passed:
         return Passed(decision, (reason,), self.champions, new, more)
 
-    def _more_needed(self, dataset: Dataset) -> int:
-        least = self.config.labels.least_traces - len(dataset)
-        manifest = stable_split(dataset, self.config.seed, self.config.labels.fractions)
-        return max(least, 0 if all(manifest.parts.values()) else 1)
-
-    def _new_labels(self) -> Dataset:
-        """Labelled traces that no earlier pass used. What was said later about a trace that one used does not count:
-        judges may have been tuned on it."""
-        used = {trace_id for record in self.past for trace_id in record.traces}
-        return self._labelled(lambda trace_id: trace_id not in used)
-
-    def _labelled(self, wanted: Callable[[str], bool]) -> Dataset:
-        options = ReadOptions(load_taxonomy(self.config.labels.taxonomy))
-        rows: list[LabeledTrace] = []
-        for record in self.traces.records(self.config.mlflow.filter):
-            trace_id = str(record["info"].get("trace_id"))
-            if wanted(trace_id):
-                try:
-                    rows.append(read_row(record, trace_id, options, self.config.mlflow.prefix))
-                except TraceError as error:
-                    options.report.add("trace that cannot be read", str(error))
-        for line in options.report.lines():
-            self.say(f"labels: {line}")
-        return Dataset(sorted(filter(is_labelled, rows), key=lambda row: row.trace_id))
-
     def _go_on(self, record: Record) -> Passed:
         """With the labels that it began with, even if people changed them since."""
         path = self._folder(record) / DATA
-        dataset = Dataset.load(path) if path.is_file() else self._labelled(lambda i: i in set(record.traces))
-        if dataset.hash == record.digest:
-            return self._work(record, dataset, resumed=True)
+        kept = PassLabels(Dataset.load(path), self.labels.fresh(record)) if path.is_file() else None
+        labels = kept or self.labels.of(record)
+        if labels.dataset.hash == record.digest:
+            return self._work(record, labels, resumed=True)
         reason = (
             "its labels were changed before it ended, and their copy is gone: it is given up, its labels count as used"
         )
@@ -161,11 +135,11 @@ class _Pass:
     def _folder(self, record: Record) -> Path:
         return self.config.state / record.run_id
 
-    def _work(self, record: Record, dataset: Dataset, *, resumed: bool) -> Passed:
+    def _work(self, record: Record, labels: PassLabels, *, resumed: bool) -> Passed:
         champions = self._versions(record.before)
-        manifest = stable_split(dataset, self.config.seed, self.config.labels.fractions)
+        manifest = stable_split(labels.dataset, self.config.seed, self.config.labels.fractions)
         reference = Reference.parse(record.known)
-        work = Work(self.config, suite_of(champions), reference, dataset, manifest, self._folder(record))
+        work = Work(self.config, suite_of(champions), reference, labels, manifest, self._folder(record))
         found = decide(work, self.say)
         decision, reasons = found.decision, found.reasons
         if decision is Decision.PROMOTED:
@@ -176,14 +150,17 @@ class _Pass:
             "reasons": list(reasons),
             "digest": record.digest,
             "held_out": list(manifest.testset),
+            "newly_labelled_traces": len(labels.fresh),
+            "older_traces": labels.older,
             "before": {name: judge.uri for name, judge in champions.items()},
             "after": {name: judge.uri for name, judge in after.items()},
             "simulated": any(is_simulated(judge.program.knobs.model) for judge in champions.values()),
         }
         kept = found.reference if decision in (Decision.BASELINE, Decision.PROMOTED) else None
-        self._end(record, str(decision), after, kept, document)
+        spent = found.result is not None or found.decision is Decision.PROMOTED
+        self.records.end(record, _ending(str(decision), after, kept, document, spent=spent))
         return Passed(
-            str(decision), reasons, after, len(dataset), run_id=record.run_id, resumed=resumed, document=document
+            str(decision), reasons, after, len(labels.fresh), run_id=record.run_id, resumed=resumed, document=document
         )
 
     def _versions(self, numbers: Mapping[str, int]) -> dict[str, Exported]:
@@ -227,25 +204,6 @@ class _Pass:
         self.registry.promote(judges.values())
         return Decision.PROMOTED, found.reasons
 
-    def _end(
-        self,
-        record: Record,
-        decision: str,
-        after: Mapping[str, Exported],
-        reference: Reference | None,
-        document: Mapping[str, Any],
-    ) -> None:
-        measured = {name: row["value"] for name, row in document.get("measured", {}).items()}
-        metrics = {f"{name}/champion": value for name, value in measured.items() if value is not None}
-        gate = document.get("gate") or {}
-        for name, row in gate.get("differences", {}).items():
-            metrics |= {f"{name}/difference": row["value"]} if row["value"] is not None else {}
-        parts = {f"traces.{name}": number for name, number in document.get("parts", {}).items()}
-        versions = {name: judge.version for name, judge in after.items()}
-        params = {"decision": decision, "digest": record.digest, **parts}
-        text = reference.to_text() if reference else ""
-        self.records.end(record, Ending(decision, versions, text, metrics, params, document))
-
     def roll_back(self) -> Passed:
         stopped = next((record for record in self.past if record.open and record.kind == ROLLBACK), None)
         if stopped is not None:
@@ -277,3 +235,27 @@ class _Pass:
             f"{name}: version {record.before[name]} gave way to {judge.version}" for name, judge in back.items()
         )
         return Passed("rolled back", lines, self.champions, run_id=record.run_id, document=document)
+
+
+def _ending(
+    decision: str,
+    after: Mapping[str, Exported],
+    reference: Reference | None,
+    document: Mapping[str, Any],
+    *,
+    spent: bool,
+) -> Ending:
+    """What a pass that came to a decision is recorded with."""
+    metrics = {f"{name}/champion": row["value"] for name, row in document["measured"].items()}
+    gate = document["gate"] or {}
+    metrics |= {f"{name}/difference": row["value"] for name, row in gate.get("differences", {}).items()}
+    parts = {f"traces.{name}": number for name, number in document["parts"].items()}
+    return Ending(
+        decision,
+        {name: judge.version for name, judge in after.items()},
+        reference.to_text() if reference else "",
+        {name: value for name, value in metrics.items() if value is not None},
+        {"decision": decision, "digest": document["digest"], **parts},
+        document,
+        spent,
+    )

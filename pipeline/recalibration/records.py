@@ -15,7 +15,7 @@ from pipeline.tracking import connect, find_experiment, refusals
 RECALIBRATION, ROLLBACK = "recalibration", "rollback"
 _RECORD, _PREFIX, _TRACES, _DIGEST = "gpa.record", "gpa.prefix", "gpa.traces", "gpa.digest"
 _BEFORE, _AFTER, _DECISION = "gpa.champions_before", "gpa.champions_after", "gpa.decision"
-_KNOWN, _REFERENCE = "gpa.reference_before", "gpa.reference"
+_KNOWN, _REFERENCE, _SPENT = "gpa.reference_before", "gpa.reference", "gpa.labels_spent"
 _IDS_PER_TAG = 150
 """A tag holds 8,000 characters, the id of a trace has 35."""
 
@@ -24,7 +24,8 @@ _IDS_PER_TAG = 150
 class Record:
     """One decision. `traces` are those whose labels it used; `digest` says which labels these were. `before` and
     `after`: dimension -> version of its champion; `after` is empty while the record is `open`: begun, not ended. What
-    the champions of before and after were promoted with is in `known` and `reference` (texts of `Reference`, or "")."""
+    the champions of before and after were promoted with is in `known` and `reference` (texts of `Reference`, or "").
+    `spent`: its held-out labels were read, so that no later pass can use any of its labels."""
 
     run_id: str
     kind: str
@@ -35,6 +36,7 @@ class Record:
     decision: str
     known: str
     reference: str
+    spent: bool
 
     @property
     def open(self) -> bool:
@@ -43,7 +45,8 @@ class Record:
 
 @dataclass(frozen=True)
 class Ending:
-    """What a record is ended with. `reference`: what the champions of now are compared with from now on."""
+    """What a record is ended with. `reference`: what the champions of now are compared with from now on. `spent`: the
+    held-out labels were read, or may have been."""
 
     decision: str
     after: Mapping[str, int]
@@ -51,6 +54,7 @@ class Ending:
     metrics: Mapping[str, float] = field(default_factory=dict)
     params: Mapping[str, Any] = field(default_factory=dict)
     document: Mapping[str, Any] = field(default_factory=dict)
+    spent: bool = True
 
 
 class Records:
@@ -91,7 +95,11 @@ class Records:
                 record.run_id,
                 metrics=[Metric(name, value, now, 0) for name, value in ending.metrics.items()],
                 params=[Param(name, str(value)[:6000]) for name, value in ending.params.items()],
-                tags=[RunTag(_AFTER, json.dumps(ending.after)), RunTag(_REFERENCE, ending.reference)],
+                tags=[
+                    RunTag(_AFTER, json.dumps(ending.after)),
+                    RunTag(_REFERENCE, ending.reference),
+                    RunTag(_SPENT, str(ending.spent).lower()),
+                ],
             )
             if ending.document:
                 self._client.log_text(record.run_id, json.dumps(ending.document, indent=1), "decision.json")
@@ -126,4 +134,5 @@ def _record(run: Any) -> Record:
         decision=tags.get(_DECISION, ""),
         known=tags.get(_KNOWN, ""),
         reference=tags.get(_REFERENCE, ""),
+        spent=tags.get(_SPENT) != "false",
     )

@@ -43,7 +43,7 @@ def test_a_pass_makes_champions(make_run: MakeRun, mlflow_server: str) -> None:
     done = export_to_mlflow(run, target, said.append)
     assert said == [
         f"experiment passed of MLflow at {mlflow_server}",
-        *(f"prompts:/passed_{name}/1 is there" for name in NAMES),
+        *(f"prompts:/passed_{name}/1 is registered" for name in NAMES),
         *(f"prompts:/passed_{name}/1 is champion" for name in NAMES),
     ]
     assert (done.alias, done.verdict, done.notes) == ("champion", "PASS", ())

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from judges.lm import BudgetExhausted
-from pipeline.recalibration.decide import Decision
+from labeled_traces.stable_split import stable_split
+from pipeline.recalibration.decide import Decision, Work, decide
+from pipeline.recalibration.labels import PassLabels
 
 if TYPE_CHECKING:
     from tests.changed_agent import ChangedAgent
@@ -68,3 +70,14 @@ def test_a_budget_ends_a_pass_and_a_larger_one_goes_on(tmp_path: Path, changed_a
     readings = 2 * len(world.DIMENSIONS) * (found.parts["trainset"] + found.parts["valset"])
     if found.decision is Decision.FINE:
         assert found.usage.calls == readings
+
+
+def test_drift_is_looked_for_in_fresh_labels_alone(tmp_path: Path, changed_agent: type[ChangedAgent]) -> None:
+    world = changed_agent(tmp_path, changed_agent.settings())
+    rows = changed_agent.rows(120, 5, world.BEFORE)
+    labels = PassLabels(rows, frozenset(rows.ids[::2]))
+    manifest = stable_split(rows, 0, world.config.labels.fractions)
+    found = decide(Work(world.config, world.champion(), None, labels, manifest, tmp_path / "pass"), lambda _: None)
+    read = labels.fresh & {*manifest.trainset, *manifest.valset}
+    assert 0 < len(read) < found.parts["trainset"] + found.parts["valset"]
+    assert found.usage.calls == 2 * len(world.DIMENSIONS) * len(read)

@@ -28,7 +28,7 @@ from pipeline.recalibration import passes
 from pipeline.recalibration.config import load_recalibration
 from pipeline.recalibration.decide import Decided, Decision, Work
 from pipeline.recalibration.passes import Passed, recalibrate, rollback
-from pipeline.recalibration.records import Records
+from pipeline.recalibration.records import Record, Records
 
 if TYPE_CHECKING:
     from tests.changed_agent import ChangedAgent
@@ -69,8 +69,11 @@ class Place:
     def rollback(self) -> Passed:
         return rollback(load_recalibration(self.path), lambda _: None)
 
+    def records(self) -> list[Record]:
+        return Records(self.uri, self.rows.name, self.prefix).all()
+
     def decisions(self) -> list[str]:
-        return [record.decision for record in Records(self.uri, self.rows.name, self.prefix).all()]
+        return [record.decision for record in self.records()]
 
 
 @pytest.fixture
@@ -138,13 +141,13 @@ def test_a_pass_waits_for_labels_then_uses_each_once(place: Place, script: list[
     assert place.run().decision == Decision.NOTHING_NEW
     (work,) = seen
     assert work.reference == Reference("span", {"f1": 0.75})
-    assert len(work.dataset) == 12
-    assert {row.group for row in work.manifest.testset_of(work.dataset)}.isdisjoint(
-        row.group for row in work.manifest.development(work.dataset).trainset
+    assert len(work.labels.dataset) == 12
+    assert {row.group for row in work.manifest.testset_of(work.labels.dataset)}.isdisjoint(
+        row.group for row in work.manifest.development(work.labels.dataset).trainset
     )
 
 
-def test_what_one_pass_measured_is_the_next_ones_reference(place: Place, script: list[Any]) -> None:
+def test_what_one_pass_measured_is_the_next_ones_reference(place: Place, script: list[Any], suite: JudgeSuite) -> None:
     place.rows.log(some(12, 4))
     script.append(decided(Decision.BASELINE))
     place.run()
@@ -153,6 +156,12 @@ def test_what_one_pass_measured_is_the_next_ones_reference(place: Place, script:
     script.append(noting(seen))
     place.run()
     assert seen[0].reference == Reference("span", {"f1": 0.5})
+    # Neither pass read its held-out part, so the second had the labels of the first as well; a promotion spends both.
+    assert (len(seen[0].labels.dataset), len(seen[0].labels.fresh)) == (24, 12)
+    place.rows.log(some(24, 40))
+    script.append(decided(Decision.PROMOTED, better(suite, "plan_quality", "- Look twice.")))
+    assert place.run().new_labels == 24
+    assert [(record.spent, len(record.traces)) for record in place.records()] == [(False, 12), (False, 24), (True, 48)]
 
 
 def test_a_promotion_and_the_way_back(place: Place, script: list[Any], suite: JudgeSuite) -> None:
@@ -222,7 +231,7 @@ def test_a_stopped_pass_keeps_its_labels_and_champions(place: Place, script: lis
     script.append(noting(seen))
     done = place.run()
     assert (done.decision, done.resumed) == (Decision.FINE, True)
-    assert set(seen[0].dataset.ids) == {row.trace_id for row in rows}
+    assert set(seen[0].labels.dataset.ids) == {row.trace_id for row in rows}
     assert seen[0].champion.programs["plan_quality"].rubric == suite.programs["plan_quality"].rubric
     script.append(decided(Decision.FINE))
     assert place.run().new_labels == 12
@@ -251,7 +260,7 @@ def test_without_a_champion_it_says_what_to_do(
 DIE_AT_THE_END = """
 import os, signal, sys
 from pipeline.cli import main
-from pipeline.recalibration.records import Records
+from pipeline.recalibration.records import Record, Records
 Records.end = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 sys.exit(main(["recalibrate", sys.argv[1]]))
 """

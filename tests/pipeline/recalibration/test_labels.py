@@ -1,0 +1,97 @@
+"""Which traces a pass takes, from a real MLflow store and the records of earlier passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from labeled_traces.simulated import simulate
+from labeled_traces.stable_split import stable_split
+from pipeline.config import validated
+from pipeline.mlflow_traces import MlflowTraces
+from pipeline.recalibration.config import RecalibrationConfig
+from pipeline.recalibration.labels import LabelSource
+from pipeline.recalibration.records import RECALIBRATION, Record
+
+if TYPE_CHECKING:
+    from tests.mlflow_rows import MlflowRows
+
+
+def record(*traces: str, spent: bool, run_id: str = "r") -> Record:
+    return Record(run_id, RECALIBRATION, traces, "", {}, {}, "fine", "", "", spent)
+
+
+@pytest.fixture(scope="module")
+def kept() -> dict[str, Any]:
+    return {}
+
+
+@pytest.fixture
+def rows(mlflow_database: str, tmp_path: Path, mlflow_rows: type[MlflowRows], kept: dict[str, Any]) -> list[str]:
+    """The ids of nine labelled traces, the oldest first; the tests read them alone, so they are logged once."""
+    made = mlflow_rows(mlflow_database, "pass-labels", tmp_path / "files")
+    if not kept:
+        start = [replace(row.trace.spans[0], start=float(n), end=n + 0.5) for n, row in enumerate(simulate(9, 3))]
+        traces = [
+            replace(row, trace=replace(row.trace, spans=(span, *row.trace.spans[1:])))
+            for span, row in zip(start, simulate(9, 3), strict=True)
+        ]
+        kept["ids"] = [row.trace_id for row in made.log(replace(row, scores=()) for row in traces)]
+    ids: list[str] = kept["ids"]
+    return ids
+
+
+@pytest.fixture
+def source(mlflow_database: str, rows: list[str]) -> Callable[..., LabelSource]:
+    assert rows
+
+    def made(*past: Record, least: int = 10) -> LabelSource:
+        given = {"mlflow": {"uri": mlflow_database, "experiment": "pass-labels"}, "labels": {"least_traces": least}}
+        config = validated(RecalibrationConfig, given, "test")
+        return LabelSource(config, MlflowTraces(mlflow_database, "pass-labels"), past, lambda _: None)
+
+    return made
+
+
+def test_all_is_fresh_at_first(source: Callable[..., LabelSource], rows: list[str]) -> None:
+    found = source().next()
+    assert set(found.dataset.ids) == found.fresh == set(rows)
+    assert found.older == 0
+
+
+def test_what_no_gate_read_comes_again_the_newest_first_and_no_more_than_is_new(
+    source: Callable[..., LabelSource], rows: list[str]
+) -> None:
+    found = source(record(*rows[:6], spent=False)).next()
+    assert found.fresh == set(rows[6:])
+    assert set(found.dataset.ids) == set(rows[3:])
+    assert found.older == 3
+    # What is held out of one pass is held out of every other.
+    first = stable_split(source().next().dataset, 0, (0.3, 0.2, 0.5))
+    again = stable_split(found.dataset, 0, (0.3, 0.2, 0.5))
+    assert set(again.testset) == set(first.testset) & set(found.dataset.ids)
+
+
+def test_what_a_gate_read_never_comes_again(source: Callable[..., LabelSource], rows: list[str]) -> None:
+    found = source(record(*rows[:6], spent=False), record(*rows[3:7], spent=True)).next()
+    assert found.fresh == set(rows[7:])
+    assert set(found.dataset.ids) == {*rows[7:], rows[1], rows[2]}
+
+
+def test_older_traces_alone_start_no_pass(source: Callable[..., LabelSource], rows: list[str]) -> None:
+    found = source(record(*rows, spent=False)).next()
+    assert (len(found.dataset), found.fresh) == (0, frozenset())
+    waiting = source(record(*rows[:3], spent=False))
+    assert waiting.more_needed(waiting.next()) == 10 - 6
+
+
+def test_a_pass_that_was_stopped_has_what_it_began_with(source: Callable[..., LabelSource], rows: list[str]) -> None:
+    earlier = record(*rows[:4], spent=False, run_id="earlier")
+    stopped = record(*rows[2:8], spent=True, run_id="stopped")
+    found = source(earlier, stopped).of(stopped)
+    assert set(found.dataset.ids) == set(rows[2:8])
+    assert found.fresh == set(rows[4:8])
