@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,11 @@ from labeled_traces.trace import JSON
 # Scripts without spaces between words: every character counts as a word.
 _WIDE = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
 _WORD = re.compile(f"[{_WIDE}]|[^\\W{_WIDE}]+")
+_UNICODE = re.compile(r"\\+u([0-9a-fA-F]{4})")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_CONTROL = re.compile(r"\\+[bfnrt]")
+_LONG = 200
+_END = object()
 
 
 @dataclass(frozen=True)
@@ -26,10 +32,11 @@ class Copy:
 def copied_runs(
     texts: Mapping[str, str], rows: Iterable[LabeledTrace], *, words: int = 8, known: Iterable[LabeledTrace] = ()
 ) -> Iterator[Copy]:
-    """The first shared run of `words` words for every pair of text and row; case and punctuation do not count.
+    """The first shared run of `words` words for every pair of text and row; case, punctuation and JSON's escapes do not
+    count.
 
-    Rows count with what happened in them, their labels' texts and their reference. Runs that occur in `known` rows are
-    no copies. Only the prompt texts are indexed, so memory does not grow with the rows.
+    Rows count with what happened in them (values as JSON shows them), their labels' texts and their reference. Runs
+    that occur in `known` rows are no copies. Only the prompt texts are indexed, so memory does not grow with the rows.
     """
     names: dict[tuple[str, ...], list[str]] = {}
     for name, text in texts.items():
@@ -58,25 +65,53 @@ def _row_texts(row: LabeledTrace) -> dict[str, None]:
     texts: dict[str, None] = {}
     for span in row.trace.spans:
         for value in (span.inputs, span.outputs, span.error):
-            texts.update(dict.fromkeys(_strings(value)))
+            texts.update(dict.fromkeys(_texts(value)))
     for error in row.errors:
         texts.update(dict.fromkeys((error.description, error.evidence)))
     texts[row.reference or ""] = None
     return texts
 
 
-def _strings(value: JSON) -> Iterator[str]:
-    stack = [value]
+def _texts(value: JSON) -> Iterator[str]:
+    """A value as it reads: keys and values in their order, as JSON has them. A long string and a message of a
+    conversation are texts of their own, so that what repeats is looked at once."""
+    stack: list[JSON] = [value]
+    text: list[str] = []
     while stack:
         item = stack.pop()
+        ends = item is _END or (isinstance(item, str) and len(item) > _LONG)
+        if ends and text:
+            yield " ".join(text)
+            text.clear()
+        if item is _END:
+            continue
         if isinstance(item, str):
-            yield item
+            if ends:
+                yield item
+            else:
+                text.append(item)
         elif isinstance(item, Mapping):
-            stack += reversed(list(item.values()))
+            parts = [part for pair in item.items() for part in pair]
+            stack += reversed([_END, *parts, _END] if "role" in item else parts)
         elif isinstance(item, Sequence):
             stack += reversed(item)
+        else:
+            text.append(json.dumps(item))
+    if text:
+        yield " ".join(text)
 
 
 def _runs(text: str, words: int) -> Iterator[tuple[str, ...]]:
-    found = _WORD.findall(text.casefold())
+    found = _WORD.findall(_unescaped(text).casefold())
     return zip(*(found[start:] for start in range(words)), strict=False)
+
+
+def _unescaped(text: str) -> str:
+    """The text with JSON's escapes read, however often it was put into JSON: what stands in a string of a string of a
+    file has the words that a reader sees."""
+    if "\\" not in text:
+        return text
+    text = _UNICODE.sub(lambda code: chr(int(code[1], 16)), text)
+    if _SURROGATES.search(text):
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return _CONTROL.sub(" ", text)

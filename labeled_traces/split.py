@@ -1,18 +1,17 @@
-"""Grouped, stratified, repeatable splits; the locked testset and the record of its use."""
+"""Grouped, stratified, repeatable splits, and the check that no prompt was copied from a testset."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from itertools import combinations
 from pathlib import Path
 
 from labeled_traces.copied_text import copied_runs
 from labeled_traces.dataset import Dataset, LabeledTrace
-from labeled_traces.files import parse_json, read_lines, read_text, write_lines
+from labeled_traces.files import parse_json, read_text, write_lines
 from labeled_traces.groups import connected, keys
 from labeled_traces.trace import JSON, TraceError, text_hash
 
@@ -173,32 +172,6 @@ def manifest_of(
     )
 
 
-def record_test_use(path: Path, *, data: str, programs: Mapping[str, str], model: str) -> int:
-    """Appends one use of the testset to a JSON Lines record; returns how often this data was used, this use included.
-
-    Args:
-        data: hash of the testset.
-        programs: judge name -> hash of its program.
-        model: the model that judged.
-    """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    use = {"time": datetime.now(UTC).isoformat(), "data": data, "programs": dict(programs), "model": model}
-    torn = path.exists() and path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
-    with path.open("a", encoding="utf-8") as file:
-        file.write(("\n" if torn else "") + json.dumps(use) + "\n")
-    return sum(_is_use_of(data, line) for _, line in read_lines(path))
-
-
-def _is_use_of(data: str, line: str) -> bool:
-    """A line that a kill cut short may have been a use of this data: it counts, to be on the safe side."""
-    try:
-        use = json.loads(line)
-    except ValueError:
-        return True
-    return not isinstance(use, dict) or use.get("data") == data
-
-
 def check_prompt_leak(
     texts: Mapping[str, str], testset: Dataset, words: int = 8, allowed: Dataset | None = None
 ) -> None:
@@ -206,17 +179,33 @@ def check_prompt_leak(
 
     Args:
         texts: name -> prompt text.
-        words: the length of a run of equal words (case and punctuation do not count) that makes it a copy.
+        words: the length of a run of equal words (case, punctuation and JSON's escapes do not count) that makes it a
+            copy.
         allowed: the trainset; what it holds as well (system prompts, tool descriptions) is no leak.
 
     Raises:
-        LeakageError: a text shares a run of words with a test trace, its labels or its reference.
+        LeakageError: an example says that it comes from a test trace, or a text shares a run of words with a test
+            trace, its labels or its reference.
     """
+    for name, text in texts.items():
+        for trace_id in _sources(text):
+            if trace_id in testset:
+                raise LeakageError(f"{name} holds an example of the held-out trace {trace_id!r}")
     known = allowed if allowed is not None else ()
     for copy in copied_runs(texts, testset, words=words, known=known):
         raise LeakageError(
             f"{copy.name} holds {words} words in a row of the held-out trace {copy.trace_id!r}: {copy.run!r}"
         )
+
+
+def _sources(text: str) -> Iterator[JSON]:
+    """The `trace_id` of every line that is a JSON object, as those of few-shot examples are."""
+    for line in text.split("\n"):
+        if line.lstrip().startswith("{"):
+            try:
+                yield json.loads(line).get("trace_id")
+            except (ValueError, RecursionError):
+                continue
 
 
 def _groups(dataset: Dataset) -> list[list[str]]:

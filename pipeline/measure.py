@@ -16,18 +16,20 @@ from judges.ledger import LedgerLM
 from judges.program import JudgeSuite, seed_suite
 from labeled_traces.dataset import Dataset
 from labeled_traces.files import write_lines
-from labeled_traces.split import SplitManifest, record_test_use
+from labeled_traces.held_out_use import HeldOutUse, contents, read_uses
+from labeled_traces.split import PARTS, SplitManifest
 from labeled_traces.trace import text_hash
 from pipeline.config import PipelineError
 from pipeline.cost import suite_cost
 from pipeline.evaluate import EvaluateSettings, EvaluationStopped, check_replies, evaluate, save_judgments
+from pipeline.held_out import TEST_USES, check_leak, record_use, uses_beside
 from pipeline.matching import build_matcher
 from pipeline.metrics.bootstrap import MetricSettings
 from pipeline.metrics.estimate import Estimate
 from pipeline.metrics.suite import dimension_metrics, suite_metrics
 from pipeline.metrics.table import match_judgments
 from pipeline.prepare import Say, with_knobs
-from pipeline.prove import TEST_USES, known_cost
+from pipeline.prove import known_cost
 from pipeline.run_folder import open_judges
 
 
@@ -54,7 +56,8 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Measured:
-    """`cost` is in dollars, None where a price is unknown. `test_uses` counts the uses of the testset; 0: not used."""
+    """`cost` is in dollars, None where a price is unknown. `test_uses`: which use of the held-out traces this was, from
+    1; 0: none was read."""
 
     model: str
     traces: int
@@ -96,20 +99,23 @@ def measure(work: Measurement, say: Say) -> Measured:
 
     Raises:
         PipelineError, JudgeError, TraceError: bad input, before the first call.
+        LeakageError: held-out traces would be read, and a text of the judges was copied from them.
         BudgetExhausted: the budget ended; the judgments so far are in the folder.
         LMError: no call succeeded.
     """
     suite = _suite(work)
-    rows, held_out = _rows(work)
+    shared = uses_beside(work.data)
+    rows, held_out = _rows(work, suite, shared)
     matcher = build_matcher(work.matcher, list(rows))
     out = work.out or _folder(work, suite, rows)
     model = ", ".join(sorted({program.knobs.model for program in suite.programs.values()}))
     say(f"results: {out}")
     say(suite_cost(suite, list(rows), work.settings.repeats, Models(work.prices, work.timeout)).in_words(work.budget))
-    programs = {name: program.hash for name, program in suite.programs.items()}
     uses = 0
     if held_out:
-        uses = record_test_use(out.parent / TEST_USES, data=rows.hash, programs=programs, model=model)
+        programs = {name: program.hash for name, program in suite.programs.items()}
+        use = HeldOutUse(text_hash(json.dumps(_content(work, suite, rows))), model, programs, held_out)
+        uses = record_use(use, shared, out / TEST_USES, say)
     out.mkdir(parents=True, exist_ok=True)
     with open_lm(out / "ledger.sqlite", "run", work.budget, work.prices, work.timeout) as lm:
         judgments = _judge(work, suite, rows, lm, out)
@@ -140,21 +146,32 @@ def _suite(work: Measurement) -> JudgeSuite:
     return with_knobs(suite, work.knobs)
 
 
-def _rows(work: Measurement) -> tuple[Dataset, bool]:
-    """The rows to read, and whether they are held out."""
+def _rows(work: Measurement, suite: JudgeSuite, shared: Path) -> tuple[Dataset, tuple[str, ...]]:
+    """The rows to read, and the contents of those that are held out: the testset's, and without a split those that were
+    read as a testset before. No judge holds a text of a testset that it is to read."""
     dataset = Dataset.load(work.data)
-    if bool(work.parts) != (work.split is not None):
-        raise PipelineError("--split and --part belong together: accepted are both or none")
     if work.split is None:
-        return dataset, False
+        if work.parts:
+            raise PipelineError("--part needs --split FILE, the manifest that says which traces are in it")
+        known = {trace for use in read_uses(shared) for trace in use.traces}
+        return dataset, tuple(trace for trace in contents(dataset) if trace in known)
     manifest = SplitManifest.load(work.split)
     manifest.check(dataset)
-    return dataset.subset([i for part in work.parts for i in manifest.parts[part]]), "testset" in work.parts
+    parts = work.parts or PARTS
+    rows = dataset.subset([i for part in parts for i in manifest.parts[part]])
+    if "testset" not in parts:
+        return rows, ()
+    check_leak(suite, dataset, manifest)
+    return rows, contents(dataset.subset(manifest.testset))
+
+
+def _content(work: Measurement, suite: JudgeSuite, rows: Dataset) -> list[Any]:
+    """What the numbers follow from."""
+    return [suite.hash, rows.hash, work.matcher, work.settings.repeats, work.settings.seed]
 
 
 def _folder(work: Measurement, suite: JudgeSuite, rows: Dataset) -> Path:
-    content = [suite.hash, rows.hash, work.matcher, work.settings.repeats, work.settings.seed]
-    return Path("runs") / f"evaluate-{text_hash(json.dumps(content))[:8]}"
+    return Path("runs") / f"evaluate-{text_hash(json.dumps(_content(work, suite, rows)))[:8]}"
 
 
 def _judge(work: Measurement, suite: JudgeSuite, rows: Dataset, lm: LedgerLM, out: Path) -> Sequence[Judgment]:

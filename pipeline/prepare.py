@@ -18,6 +18,7 @@ from labeled_traces.split import SplitManifest, make_split
 from pipeline.config import ExperimentConfig, PipelineError, SearchConfig, SimulatedData
 from pipeline.config_file import build_settings
 from pipeline.gates import Gates
+from pipeline.held_out import check_leak
 from pipeline.matching import Matcher, build_matcher
 from pipeline.optimizers.base import Optimizer
 from pipeline.run_folder import RunFolder, open_judges
@@ -79,11 +80,14 @@ def prepare(config: ExperimentConfig, say: Say) -> Run:
 
     Raises:
         PipelineError, JudgeError, TraceError: something is not as it should be; nothing was spent.
-        LeakageError: the split's parts have something in common.
+        LeakageError: the split's parts have something in common, or a text of the judges was copied from the testset.
     """
     settings = build_settings(config)
     suite, holistic = load_judges(config)
     dataset = load_data(config)
+    manifest = _split(config, dataset)
+    manifest.check(dataset)
+    check_leak(suite, dataset, manifest)
     hashes = {"data": dataset.hash, "judges": suite.hash, HOLISTIC: holistic.hash if holistic else None}
     folder = RunFolder.of(config, hashes)
     if config.data.simulated is not None and not folder[DATA].is_file():
@@ -91,8 +95,8 @@ def prepare(config: ExperimentConfig, say: Say) -> Run:
     suite.save(folder.programs(SEED))
     if holistic is not None:
         holistic.save(folder.programs(HOLISTIC))
-    run = _run(config, folder, dataset, _split(config, dataset), (suite, holistic), settings, say)
-    run.manifest.save(folder[SPLIT])
+    run = _run(config, folder, dataset, manifest, (suite, holistic), settings, say)
+    manifest.save(folder[SPLIT])
     return run
 
 
@@ -102,10 +106,12 @@ def reopen(folder: RunFolder, config: ExperimentConfig, say: Say) -> Run:
     A new split of changed data could hold out what was tuned on: data that is not what was split is an error.
     """
     path = folder[DATA] if config.data.path is None else config.data.path
-    suite = JudgeSuite.load(folder.programs(SEED))
-    holistic = JudgeSuite.load(folder.programs(HOLISTIC)) if config.judges.holistic else None
-    manifest = SplitManifest.load(folder[SPLIT])
-    return _run(config, folder, Dataset.load(path), manifest, (suite, holistic), build_settings(config), say)
+    suite = folder.suite(SEED)
+    holistic = folder.suite(HOLISTIC) if config.judges.holistic else None
+    dataset, manifest = Dataset.load(path), SplitManifest.load(folder[SPLIT])
+    manifest.check(dataset)
+    check_leak(suite, dataset, manifest)
+    return _run(config, folder, dataset, manifest, (suite, holistic), build_settings(config), say)
 
 
 def load_data(config: ExperimentConfig) -> Dataset:
@@ -162,7 +168,6 @@ def _run(
     settings: tuple[list[Optimizer], Gates],
     say: Say,
 ) -> Run:
-    manifest.check(dataset)
     development = dataset.subset([*manifest.trainset, *manifest.valset])
     parts = ", ".join(f"{len(ids)} {name}" for name, ids in manifest.parts.items())
     say(f"data: {len(dataset)} labelled traces ({parts})")

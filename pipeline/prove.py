@@ -2,46 +2,59 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 
 from judges.budget import Usage
 from judges.judgment import HOLISTIC, Judgment, Outcome
 from judges.ledger import LedgerLM
 from judges.program import JudgeSuite
-from labeled_traces.dataset import Dataset, LabeledTrace
-from labeled_traces.split import check_prompt_leak, record_test_use
+from labeled_traces.dataset import LabeledTrace
+from labeled_traces.held_out_use import HeldOutUse, contents
+from labeled_traces.trace import text_hash
 from pipeline.controls import ControlInput, beaten_by, control_tables
 from pipeline.evaluate import EvaluateSettings, EvaluationStopped, check_replies, evaluate, save_judgments
+from pipeline.held_out import TEST_USES, check_leak, record_use, uses_beside
 from pipeline.metrics.bootstrap import MetricSettings
 from pipeline.metrics.froc import curve
 from pipeline.metrics.suite import dimension_metrics, suite_metrics
 from pipeline.metrics.table import MatchTable, match_judgments
 from pipeline.prepare import SEED, Run, Say
-from pipeline.results import Result, Side
+from pipeline.results import Result, Side, StepReport
 from pipeline.run_folder import TUNED
 from pipeline.tune import load_steps
-from pipeline.validate import Validation, validate
+from pipeline.validate import Validation, Verdict, validate
 
 _USABLE = (Outcome.SCORED, Outcome.NOT_APPLICABLE)
-TEST_USES = "test_uses.jsonl"
-_TEST_USE = "test_use.json"
+UNCHANGED = "nothing to validate: the tuned judges are the generic ones (the testset was not read)"
 
 
 def prove(run: Run, tuned: JudgeSuite, lm: LedgerLM, say: Say) -> Result:
     """Judges the testset with fresh repeats, and says whether the tuned judges are better than those they came from.
 
+    Judges that the tuning left as they were are not compared with themselves: the testset is not read then.
+
     Raises:
         LeakageError: a tuned text was copied from a test trace.
         BudgetExhausted: the budget ended; the judgments so far are in the folder.
         LMError: no call succeeded.
+        TraceError, PipelineError: a damaged file in the folder, before the first call.
     """
-    testset = run.manifest.testset_of(run.dataset)
-    check_prompt_leak(_texts(tuned), testset, allowed=run.development_rows)
-    uses = _record_use(run, tuned, testset)
+    testset, steps = run.manifest.testset_of(run.dataset), load_steps(run.folder)
     rows = list(testset)
+    if tuned.hash == run.suite.hash:
+        nothing = Validation(Verdict.INCONCLUSIVE, (UNCHANGED,), {})
+        spent = lm.spent()
+        cost = spent.cost if spent.cost or not spent.calls or run.simulated else None
+        return _result(_Proof(run, tuned, nothing, {}, (), 0, cost, steps), lm, rows)
+    check_leak(tuned, run.dataset, run.manifest)
+    shared = run.config.output / TEST_USES if run.config.data.path is None else uses_beside(run.config.data.path)
+    programs = {name: program.hash for name, program in tuned.programs.items()}
+    use = HeldOutUse(proof_hash(run, tuned), run.model, programs, contents(rows))
+    uses = record_use(use, shared, run.folder[TEST_USES], say)
     judgments = {
         SEED: _judge(run, SEED, run.suite, rows, lm),
         TUNED: _judge(run, TUNED, tuned, rows, lm),
@@ -50,14 +63,33 @@ def prove(run: Run, tuned: JudgeSuite, lm: LedgerLM, say: Say) -> Result:
         judgments[HOLISTIC] = _judge(run, HOLISTIC, run.holistic, rows, lm)
     say(f"testset: {len(rows)} held-out traces judged {run.config.validation.repeats} times by each judge")
     tables = {name: _table(run, rows, found) for name, found in judgments.items()}
-    metrics = MetricSettings(seed=run.config.seed)
+    metrics = _metric_settings(run)
     controls = _controls(run, rows)
-    identical = tuned.hash == run.suite.hash
-    validation = validate(tables[SEED], tables[TUNED], controls, run.gates, metrics, identical=identical)
+    validation = validate(tables[SEED], tables[TUNED], controls, run.gates, metrics)
     sides = {name: _side(table, metrics, judgments[name]) for name, table in tables.items()}
     sides |= {name: _side(table, metrics) for name, table in controls.items()}
     cost = known_cost(lm.spent(), [row for found in judgments.values() for row in found])
-    return _result(_Proof(run, tuned, validation, sides, tuple(controls), uses, cost), lm, rows)
+    return _result(_Proof(run, tuned, validation, sides, tuple(controls), uses, cost, steps), lm, rows)
+
+
+def proof_hash(run: Run, tuned: JudgeSuite) -> str:
+    """sha256 (hex) of all that the verdict follows from: data, split, both sides' judges with their rules, gates,
+    matcher, metrics, readings. With any other of them it is another proof, and so a further use of the testset."""
+    parts = {
+        "data": run.dataset.hash,
+        "split": run.manifest.hash,
+        "judges": [suite and suite.hash for suite in (run.suite, tuned, run.holistic)],
+        "gates": asdict(run.gates),
+        "matcher": run.config.matcher.model_dump(),
+        "metrics": asdict(_metric_settings(run)),
+        "repeats": run.config.validation.repeats,
+        "seed": run.config.seed,
+    }
+    return text_hash(json.dumps(parts, sort_keys=True))
+
+
+def _metric_settings(run: Run) -> MetricSettings:
+    return MetricSettings(seed=run.config.seed)
 
 
 def known_cost(usage: Usage, judgments: Sequence[Judgment]) -> float | None:
@@ -76,6 +108,7 @@ class _Proof:
     controls: tuple[str, ...]
     uses: int
     cost: float | None
+    steps: tuple[StepReport, ...]
 
 
 def _judge(run: Run, name: str, suite: JudgeSuite, rows: Sequence[LabeledTrace], lm: LedgerLM) -> list[Judgment]:
@@ -126,24 +159,6 @@ def _side(table: MatchTable, settings: MetricSettings, judgments: Sequence[Judgm
     )
 
 
-def _record_use(run: Run, tuned: JudgeSuite, testset: Dataset) -> int:
-    """How often this testset was used, this use included. The same programs again are the same use: a resumed run."""
-    programs = {name: program.hash for name, program in tuned.programs.items()}
-    use = {"data": testset.hash, "programs": programs, "rule": tuned.rule.to_json(), "model": run.model}
-    known = run.folder.read_json(_TEST_USE)
-    if known is not None and known["use"] == use:
-        return int(known["uses"])
-    # One record for all runs of an output folder: a testset is spent by every one of them.
-    record = run.config.output / TEST_USES
-    uses = record_test_use(record, data=testset.hash, programs=programs, model=run.model)
-    run.folder.write_json(_TEST_USE, {"use": use, "uses": uses})
-    return uses
-
-
-def _texts(suite: JudgeSuite) -> dict[str, str]:
-    return {f"{name} {part}": text for name, program in suite.programs.items() for part, text in program.parts.items()}
-
-
 def _result(proof: _Proof, lm: LedgerLM, rows: Sequence[LabeledTrace]) -> Result:
     run, validation = proof.run, proof.validation
     dimensions = set(run.suite.programs)
@@ -157,18 +172,24 @@ def _result(proof: _Proof, lm: LedgerLM, rows: Sequence[LabeledTrace]) -> Result
         reasons=tuple(validation.reasons),
         sides=proof.sides,
         controls=proof.controls,
-        beaten=beaten_by(proof.sides[TUNED].metrics, {name: proof.sides[name].metrics for name in proof.controls}),
+        beaten=_beaten(proof),
         differences=validation.differences,
         usage=usage,
         cost=proof.cost,
         test_uses=proof.uses,
         traces=len(rows),
         labels=sum(bool(dimensions & set(error.dimensions)) for row in rows for error in row.errors),
-        steps=load_steps(run.folder),
+        steps=proof.steps,
         labels_needed=validation.labels_needed,
         warnings=tuple(_warnings(proof)),
         provenance=_provenance(proof),
     )
+
+
+def _beaten(proof: _Proof) -> Mapping[str, Sequence[str]]:
+    if TUNED not in proof.sides:
+        return {}
+    return beaten_by(proof.sides[TUNED].metrics, {name: proof.sides[name].metrics for name in proof.controls})
 
 
 def _warnings(proof: _Proof) -> list[str]:
@@ -190,6 +211,7 @@ def _provenance(proof: _Proof) -> dict[str, str]:
         "seed": str(run.config.seed),
         "repeats": str(run.config.validation.repeats),
         "matcher": run.matcher.name,
+        "proof": proof_hash(run, tuned),
         "optimizer": ", ".join(step.optimizer.name for step in run.steps),
         "reflection model": ", ".join(dict.fromkeys(step.reflection_model for step in run.steps)),
         "generic judges": run.suite.hash,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from judges.budget import Price, Usage
@@ -18,7 +19,7 @@ from pipeline.run_folder import RunFolder, load_tuned
 from pipeline.run_tracking import log_result, log_tuned, tracked
 from pipeline.step_selection import selection_calls
 from pipeline.tracking import Tracker
-from pipeline.tune import check_split, tune
+from pipeline.tune import check_tuned, tune
 
 VALIDATION = "validation.json"
 REPORT = "report.html"
@@ -47,13 +48,17 @@ def optimize(config: ExperimentConfig, say: Say) -> tuple[Run, JudgeSuite, Usage
         return run, _tune(run, lm, tracker, say), lm.spent()
 
 
-def validate_run(path: Path, say: Say) -> Result:
-    """The verdict on a run that `optimize` has tuned. Raises as `run_experiment`."""
-    run = reopen(*RunFolder.open(path), say)
+def validate_run(path: Path, say: Say, caps: Mapping[str, float] | None = None) -> Result:
+    """The verdict on a run that `optimize` has tuned. `caps` replace those of the run's budget. Raises as
+    `run_experiment`."""
+    folder, config = RunFolder.open(path)
+    config = config.model_copy(update={"budget": config.budget.model_copy(update=caps)})
+    run = reopen(folder, config, say)
     tuned = load_tuned(run.folder)
-    check_split(run)
+    check_tuned(run)
     with tracked(run) as tracker, run.open_lm() as lm:
-        _announce(run, testset_cost(run), lm, say)
+        if tuned.hash != run.suite.hash:
+            _announce(run, testset_cost(run), lm, say)
         return _prove(run, tuned, lm, tracker, say)
 
 

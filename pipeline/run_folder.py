@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from judges.decision import FILE_NAME as RULE_FILE
 from judges.program import JudgeSuite
 from judges.redact import HIDDEN, hide_in_urls
 from labeled_traces.files import parse_json, read_lines, write_lines
@@ -85,6 +86,18 @@ class RunFolder:
     def programs(self, kind: str) -> Path:
         return self["programs"] / kind
 
+    def suite(self, kind: str) -> JudgeSuite:
+        """The judges in `programs/<kind>`, which the run wrote with their rule.
+
+        Raises:
+            PipelineError: there are none, or no rule.
+            JudgeError: a program or the rule is damaged.
+        """
+        rule = self.programs(kind) / RULE_FILE
+        if not rule.is_file():
+            raise PipelineError(f"{rule} is missing: put it back, or start `gpa-judges optimize` again")
+        return JudgeSuite.load(self.programs(kind))
+
     def judgments(self, name: str) -> Path:
         return self["judgments"] / f"{name}.jsonl"
 
@@ -100,22 +113,51 @@ class RunFolder:
             return None
         return parse_json("\n".join(line for _, line in read_lines(self[name])), str(self[name]))
 
+    def summary(self) -> dict[str, Any] | None:
+        """What `tune` found, None where it has not ended.
+
+        Raises:
+            PipelineError: the file is damaged.
+        """
+        try:
+            found = self.read_json(METRICS)
+        except TraceError as error:
+            raise self.damaged(METRICS, error) from error
+        if found is not None and not (isinstance(found, dict) and isinstance(found.get("dimensions"), dict)):
+            raise self.damaged(METRICS, "it holds no dimensions")
+        return found
+
+    def check_dimensions(self, kind: str, suite: JudgeSuite, names: Iterable[str]) -> None:
+        """
+        Raises:
+            PipelineError: these judges of `programs/<kind>` are not those of the dimensions that were tuned.
+        """
+        if set(suite.programs) != set(names):
+            raise PipelineError(
+                f"{self.programs(kind)} holds judges of {', '.join(suite.programs)}, tuned were {', '.join(names)}: "
+                "put them back, or start `gpa-judges optimize` again"
+            )
+
+    def damaged(self, name: str, what: object) -> PipelineError:
+        return PipelineError(f"{self[name]} is damaged: start `gpa-judges optimize` again ({what})")
+
 
 def load_tuned(folder: RunFolder) -> JudgeSuite:
     """What `tune` wrote.
 
     Raises:
-        PipelineError: tuning has not ended in this folder.
+        PipelineError: tuning has not ended in this folder, or judges or their rule are missing there.
+        JudgeError: a judge or the rule is damaged.
     """
-    try:
-        if folder.read_json(METRICS) is not None:
-            return JudgeSuite.load(folder.programs(TUNED))
-    except TraceError as error:
-        raise PipelineError(f"{folder[METRICS]} is damaged: start `gpa-judges optimize` again ({error})") from error
-    raise PipelineError(
-        f"tuning has not ended in {folder.path}: start `gpa-judges optimize {folder['config.yaml']}` again; "
-        "what was paid is not paid again"
-    )
+    summary = folder.summary()
+    if summary is None:
+        raise PipelineError(
+            f"tuning has not ended in {folder.path}: start `gpa-judges optimize {folder['config.yaml']}` again; "
+            "what was paid is not paid again"
+        )
+    suite = folder.suite(TUNED)
+    folder.check_dimensions(TUNED, suite, summary["dimensions"])
+    return suite
 
 
 def open_judges(path: Path) -> JudgeSuite:

@@ -14,7 +14,7 @@ from pipeline.chain import STAGE_REPEATS, StepResult, run_steps, search_summary
 from pipeline.evaluate import EvaluateSettings, EvaluationStopped, check_replies, evaluate, save_judgments
 from pipeline.metrics.suite import suite_metrics
 from pipeline.metrics.table import match_judgments
-from pipeline.prepare import Run, Say
+from pipeline.prepare import SEED, Run, Say
 from pipeline.results import StepReport
 from pipeline.rule_search import RuleResult, search_rule
 from pipeline.run_folder import METRICS, TUNED, RunFolder
@@ -50,13 +50,16 @@ def tune(run: Run, lm: LM, say: Say) -> JudgeSuite:
     return suite
 
 
-def check_split(run: Run) -> None:
-    """Holds the tuned judges to the split that they were tuned on.
+def check_tuned(run: Run) -> None:
+    """Holds the tuned judges to the split that they were tuned on, and to the judges that they came from.
 
     Raises:
         LeakageError: the run has another split now, so its testset may be what they saw.
+        PipelineError: one of the judges that tuning began from is missing.
     """
-    tuned_on = (run.folder.read_json(METRICS) or {}).get("split")
+    summary = run.folder.summary() or {"dimensions": {}}
+    run.folder.check_dimensions(SEED, run.suite, summary["dimensions"])
+    tuned_on = summary.get("split")
     if tuned_on != run.manifest.hash:
         raise LeakageError(
             f"{run.folder.path}: the judges were tuned on another split (hash {tuned_on}) than split.json is now "
@@ -66,8 +69,10 @@ def check_split(run: Run) -> None:
 
 def load_steps(folder: RunFolder) -> tuple[StepReport, ...]:
     """What each step of the search added, as `tune` wrote it; empty where it has not."""
-    metrics = folder.read_json(METRICS) or {}
-    return tuple(StepReport.from_json(row) for row in metrics.get("steps", ()))
+    try:
+        return tuple(StepReport.from_json(row) for row in (folder.summary() or {}).get("steps", ()))
+    except (TypeError, KeyError, AttributeError) as error:
+        raise folder.damaged(METRICS, f"its steps: {error!r}") from None
 
 
 def _summary(name: str, suite: JudgeSuite, done: Sequence[StepResult], reports: Sequence[StepReport]) -> dict[str, Any]:

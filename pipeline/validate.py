@@ -59,8 +59,6 @@ def validate(
     controls: Mapping[str, MatchTable],
     gates: Gates | None = None,
     settings: MetricSettings | None = None,
-    *,
-    identical: bool = False,
 ) -> Validation:
     """The verdict on the rows that all tables hold, judged with repeats that nothing was chosen by.
 
@@ -68,18 +66,14 @@ def validate(
     in the same sense, no guard is worse by its margin or more (by its interval), in no dimension did the primary fall
     by more than its margin, and there were enough tasks and usable judgments.
     FAIL: the primary fell (upper bound below 0), or a guard's or a dimension's whole interval is worse than its margin.
-    INCONCLUSIVE: anything else, also what cannot be known: an undefined metric, or no change at all (`identical`:
-    both sides are the same programs). All conditions must hold together for a PASS, so no correction for their number
-    is needed (intersection-union test).
+    INCONCLUSIVE: anything else, also what cannot be known: an undefined metric. All conditions must hold together for a
+    PASS, so no correction for their number is needed (intersection-union test).
 
     `labels_needed` supposes that differences stay and intervals shrink with the root of the number of traces n: an
     interval of half-width h whose value lies g from its bound decides at n * (h / g) ** 2 traces.
     """
     gates = gates or Gates()
     differences = paired_differences(challenger, champion, settings)
-    if identical:
-        reason = "no change to validate: the challenger's programs are the champion's"
-        return Validation(Verdict.INCONCLUSIVE, (reason,), differences)
     n = len(challenger.rows)
     checks = [_better(f"{gates.primary} against the champion", gates, differences[gates.primary], n)]
     for name, table in controls.items():

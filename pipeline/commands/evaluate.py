@@ -14,6 +14,8 @@ examples:
   gpa-judges evaluate data.jsonl --judges runs/demo-1a2b3c4d          (its tuned judges)
   gpa-judges evaluate data.jsonl --split split.json --part val --holistic
 
+A split's testset in what is read (--part test, or --split without --part) is a use of it, and so are traces that were
+read as a testset before: it is recorded in `test_uses.jsonl` beside DATA, and counted with all others of these traces.
 Without --judges: the generic judges as shipped. Keys are read from the environment (OPENAI_API_KEY ...).
 """
 PARTS = {"train": ("trainset",), "val": ("valset",), "test": ("testset",), "dev": ("trainset", "valset")}
@@ -28,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--endpoint", metavar="URL", help="base URL of an OpenAI-compatible server")
     parser.add_argument("--repeats", type=count, default=1, metavar="N", help="readings of every trace (1)")
     parser.add_argument("--split", type=Path, metavar="FILE", help="a manifest that `gpa-judges split` wrote")
-    parser.add_argument("--part", choices=tuple(PARTS), help="the part of the split to read (needs --split)")
+    parser.add_argument("--part", choices=tuple(PARTS), help="the part of the split to read (all)")
     parser.add_argument(
         "--matcher", default="span", metavar="NAME", help="what counts as found: span (default) or text"
     )
@@ -75,7 +77,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
     cost = money(found.cost, found.simulated)
     lines = [f"Judgments: {outcomes}", f"Cost: {found.usage.calls:,} calls, {found.usage.tokens:,} tokens, {cost}"]
     if found.test_uses > 1:
-        lines.append(f"this testset has been used {found.test_uses} times: it is spent")
+        lines.append(f"use {found.test_uses} of this testset: it is spent, trust a new one more")
     lines.append(f"judgments: {found.judgments}")
     parts.append("\n".join(lines))
     out.result("\n\n".join(parts), found.to_json())

@@ -2,8 +2,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pipeline.commands.output import Output
+
+if TYPE_CHECKING:
+    from labeled_traces.split import SplitManifest
 
 HELP = "Split labelled traces into trainset, valset and testset; the same task or content never lands in two parts."
 EXAMPLES = """\
@@ -12,6 +16,8 @@ examples:
   gpa-judges split data.jsonl --out split.json --seed 7 --fractions 0.4 0.2 0.4
 
 In an experiment file:  split: {manifest: split.json}
+
+A file that holds another split is never written over: judges may have been tuned on traces that are held out now.
 """
 
 
@@ -36,7 +42,10 @@ def run(args: argparse.Namespace, out: Output) -> int:
 
     dataset = Dataset.load(args.data)
     manifest = make_split(dataset, args.seed, tuple(args.fractions or FRACTIONS))
-    manifest.save(args.out)
+    if args.out.exists():
+        _check_same(args.out, manifest)
+    else:
+        manifest.save(args.out)
     parts = list(manifest.parts)
     rows = [["", *parts], ["traces", *(str(len(manifest.parts[part])) for part in parts)]]
     rows.append(["clean", *(str(manifest.counts[part].get("clean", 0)) for part in parts)])
@@ -47,3 +56,19 @@ def run(args: argparse.Namespace, out: Output) -> int:
     counts_of = {part: {"traces": len(ids), **manifest.counts[part]} for part, ids in manifest.parts.items()}
     out.result(text, {"manifest": str(args.out), "hash": manifest.hash, "seed": args.seed, "parts": counts_of})
     return 0
+
+
+def _check_same(path: Path, manifest: SplitManifest) -> None:
+    from labeled_traces.split import SplitManifest
+    from labeled_traces.trace import TraceError
+    from pipeline.config import PipelineError
+
+    try:
+        what = "" if SplitManifest.load(path) == manifest else "another split (of other data, or with another seed)"
+    except TraceError as error:
+        what = f"something else ({error})"
+    if what:
+        raise PipelineError(
+            f"{path} holds {what} and is not written over: accepted is another --out, or the same after you removed it "
+            "(whatever was tuned on it is not to be validated on the new one)"
+        )

@@ -3,6 +3,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from pipeline.commands.arguments import amount, count
 from pipeline.commands.output import Output
 
 HELP = "Prove a tuned run on its testset: PASS, FAIL or INCONCLUSIVE, with a table and a report."
@@ -10,23 +11,39 @@ EXAMPLES = """\
 examples:
   gpa-judges validate runs/support-agent-1a2b3c4d
   gpa-judges validate runs/support-agent-1a2b3c4d --json | jq .verdict
+  gpa-judges validate runs/support-agent-1a2b3c4d --max-dollars 30      a larger budget than the experiment's
 
-Generic, tuned and holistic judges and three controls read the held-out traces with fresh repeats. Each use of a testset
-is recorded; one that was used before is spent, and the result says so.
+Generic, tuned and holistic judges and three controls read the held-out traces with fresh repeats. If tuning changed
+nothing, nothing is read.
+
+Each use of a testset is recorded, in the run's folder and in `test_uses.jsonl` beside the data (simulated data: in the
+output folder), and counted over all runs on data that shares a held-out trace. The same proof again is the same use;
+with another gate, judge, rule, matcher or number of repeats it is a further one, and the result says which. A use on a
+copy of the data in another folder cannot be counted.
 
 exit codes: 0 PASS; 1 FAIL; 5 INCONCLUSIVE
 """
+CAPS = {"calls": count, "tokens": count, "dollars": amount}
 CODES = {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 5}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run_dir", type=Path, metavar="RUN", help="the folder that optimize or demo made")
+    for unit, kind in CAPS.items():
+        said = f"cap on the {unit} of the whole run, tuning included (the experiment's)"
+        parser.add_argument(f"--max-{unit}", type=kind, metavar="N", help=said)
 
 
 def run(args: argparse.Namespace, out: Output) -> int:
+    from judges.lm import BudgetExhausted
     from pipeline.report.table import result_table
     from pipeline.run import REPORT, validate_run
 
-    result = validate_run(args.run_dir, out.say)
+    caps = {unit: cap for unit in CAPS if (cap := getattr(args, f"max_{unit}")) is not None}
+    try:
+        result = validate_run(args.run_dir, out.say, caps)
+    except BudgetExhausted as stop:
+        options = ", ".join(f"--max-{unit}" for unit in CAPS)
+        raise BudgetExhausted(f"{stop}; here a cap of the run is raised by {options}") from stop
     out.result(f"{result_table(result)}\n\nreport: {result.run_dir / REPORT}", result.to_json())
     return CODES[result.verdict]

@@ -36,6 +36,20 @@ def report_html(result: Result) -> str:
         f"<h1>{_text(result.name)}</h1>",
         _banner(result),
         _verdict(result),
+        *(_measured(result) if result.sides else [_steps(result)]),
+        "<h2>Cost</h2>",
+        _rows([("calls", f"{result.usage.calls:,}"), ("tokens", f"{result.usage.tokens:,}"), ("cost", _cost(result))]),
+        *(["<h2>What was judged</h2>", _outcomes(result)] if result.sides else []),
+        "<h2>Provenance</h2>",
+        _rows([(name, value) for name, value in result.provenance.items()]),
+    ]
+    head = f"<meta charset=utf-8><meta name=viewport content='width=device-width'><title>{_text(result.name)}</title>"
+    return f"<!doctype html><html lang=en><head>{head}<style>{_CSS}</style></head><body>{''.join(parts)}</body></html>"
+
+
+def _measured(result: Result) -> list[str]:
+    """What the testset showed."""
+    return [
         "<h2>Before and after, on the testset</h2>",
         plots.intervals(result),
         _headline(result),
@@ -47,15 +61,7 @@ def report_html(result: Result) -> str:
         "<h2>Controls</h2>",
         "<p class=dim>Judges that read nothing, through the same code: a metric that one of them wins says little.</p>",
         _controls(result),
-        "<h2>Cost</h2>",
-        _rows([("calls", f"{result.usage.calls:,}"), ("tokens", f"{result.usage.tokens:,}"), ("cost", _cost(result))]),
-        "<h2>What was judged</h2>",
-        _outcomes(result),
-        "<h2>Provenance</h2>",
-        _rows([(name, value) for name, value in result.provenance.items()]),
     ]
-    head = f"<meta charset=utf-8><meta name=viewport content='width=device-width'><title>{_text(result.name)}</title>"
-    return f"<!doctype html><html lang=en><head>{head}<style>{_CSS}</style></head><body>{''.join(parts)}</body></html>"
 
 
 def _banner(result: Result) -> str:
@@ -68,7 +74,8 @@ def _banner(result: Result) -> str:
 
 
 def _verdict(result: Result) -> str:
-    about = f"{result.traces} held-out traces with {result.labels} labels, read by {result.model}"
+    read = f"read by {result.model}" if result.sides else "not read"
+    about = f"{result.traces} held-out traces with {result.labels} labels, {read}"
     items = "".join(f"<li>{_text(note)}</li>" for note in notes(result))
     return (
         f"<p><span class='verdict {_text(result.verdict)}'>{_text(result.verdict)}</span> {_text(about)}</p>"

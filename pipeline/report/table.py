@@ -18,7 +18,10 @@ def result_table(result: Result) -> str:
     """The before/after table with intervals, the controls, the dimensions, the verdict and the cost."""
     simulated = " (a simulated model)" if result.simulated else ""
     about = f"Held-out testset: {result.traces} traces, {result.labels} labels, read by {result.model}{simulated}"
-    parts = [about, _headline(result), _controls(result), _dimensions(result), _steps(result), _verdict(result)]
+    if result.sides:
+        parts = [about, _headline(result), _controls(result), _dimensions(result), _steps(result), _verdict(result)]
+    else:  # nothing was changed, so nothing was read
+        parts = [steps_table(result.steps), _verdict(result)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -141,7 +144,7 @@ def notes(result: Result) -> list[str]:
     if result.labels_needed is not None:
         lines.append(f"about {result.labels_needed} more labelled traces would decide it")
     if result.test_uses > 1:
-        lines.append(f"this testset has been used {result.test_uses} times: it is spent, trust a new one more")
+        lines.append(f"use {result.test_uses} of this testset: it is spent, trust a new one more")
     for side in (name for name in SIDES if name in result.sides):
         for metric, estimate in result.sides[side].metrics.items():
             if metric in HEADLINE and estimate.value is None:

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import json
 import random
 import time
+
+import pytest
 
 from labeled_traces.copied_text import copied_runs
 from labeled_traces.dataset import LabeledTrace
@@ -32,7 +35,7 @@ def test_every_place_of_a_row_counts() -> None:
 
 
 def test_runs_do_not_cross_texts_and_short_texts_are_no_copies() -> None:
-    rows = [row("t", ["one two three", "four five six"])]
+    rows = [LabeledTrace(Trace("t", (Span("a", None, "n", inputs="one two three", outputs="four five six"),)))]
     assert list(copied_runs({"p": "one two three four five six"}, rows, words=4)) == []
     assert [copy.run for copy in copied_runs({"p": "one two three four five six"}, rows, words=3)] == ["one two three"]
 
@@ -56,4 +59,50 @@ def test_a_hundred_traces_against_fourteen_texts_is_fast() -> None:
     texts = {f"p{i}": " ".join(rng.choices(vocabulary, k=1500)) for i in range(14)}
     start = time.perf_counter()
     assert list(copied_runs(texts, rows, known=rows[:50])) == []
+    assert time.perf_counter() - start < 5
+
+
+SAID = 'He said:\n\t"the café of Nordbank 🙂 closes"\r\nat nine in the new/town C:\\\\new'
+
+
+def in_json(key: str, text: str, times: int, ascii_only: bool) -> str:
+    for _ in range(times):
+        text = json.dumps({key: [text]}, ensure_ascii=ascii_only)
+    return text
+
+
+@pytest.mark.parametrize("ascii_only", [True, False])
+@pytest.mark.parametrize("in_prompt", [0, 1, 2, 3])
+@pytest.mark.parametrize("in_trace", [0, 1, 2])
+def test_text_inside_of_json_is_found_however_deep(in_prompt: int, in_trace: int, ascii_only: bool) -> None:
+    """As in `examples.jsonl`, in a tool's arguments, in a tool's result that holds JSON as text."""
+    rows = [row("t", {"result": in_json("result", SAID, in_trace, not ascii_only)})]
+    (copy,) = copied_runs({"p": in_json("excerpt", SAID, in_prompt, ascii_only)}, rows, words=15)
+    assert copy.run == "he said the café of nordbank closes at nine in the new town c ew"
+
+
+@pytest.mark.parametrize("times", [0, 1, 2])
+def test_structured_values_count_as_json_shows_them(times: int) -> None:
+    call = {"user": "u_7", "items": [{"id": 4, "ok": True}, {"id": 5.5, "ok": None}]}
+    rows = [
+        row("value", {"result": call}),
+        row("text", {"result": json.dumps(call, indent=2)}),
+        row(
+            "call", {"messages": [{"role": "assistant", "tool_calls": [{"name": "f", "arguments": json.dumps(call)}]}]}
+        ),
+    ]
+    prompt = json.dumps(call)
+    for _ in range(times):
+        prompt = json.dumps({"excerpt": f"> {prompt}"})
+    found = list(copied_runs({"p": prompt}, rows, words=12))
+    assert [copy.trace_id for copy in found] == ["value", "text", "call"]
+    assert found[0].run == "user u_7 items id 4 ok true id 5 5 ok null"
+
+
+def test_a_conversation_that_repeats_is_looked_at_once() -> None:
+    messages = [{"role": "user", "content": f"message number {i} of a long talk"} for i in range(400)]
+    spans = tuple(Span(f"s{i}", None, "llm", inputs={"messages": messages[: i + 1]}) for i in range(400))
+    start = time.perf_counter()
+    prompts = {"p": "message number 399 of a long talk"}
+    assert [copy.trace_id for copy in copied_runs(prompts, [LabeledTrace(Trace("t", spans))], words=7)] == ["t"]
     assert time.perf_counter() - start < 5

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from labeled_traces.dataset import Dataset, LabeledTrace
 from labeled_traces.label import DIMENSIONS, ErrorLabel, Impact
-from labeled_traces.split import LeakageError, SplitManifest, check_prompt_leak, make_split, record_test_use
+from labeled_traces.split import LeakageError, SplitManifest, check_prompt_leak, make_split
 from labeled_traces.trace import JSON, Span, SpanKind, Trace, TraceError
 
 
@@ -200,21 +200,6 @@ def test_changed_data_is_detected() -> None:
         listed_twice.check(data)
 
 
-def test_uses_of_a_testset_are_recorded_and_counted(tmp_path: Path) -> None:
-    path = tmp_path / "runs" / "uses.jsonl"
-
-    def use(data: str) -> int:
-        return record_test_use(path, data=data, programs={"plan_quality": "p1"}, model="simulated/default")
-
-    assert [use("aaa"), use("bbb"), use("aaa")] == [1, 1, 2]
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    assert lines[0].keys() == {"time", "data", "programs", "model"}
-    path.write_text(path.read_text() + '{"time": "2026-01-01", "da')  # a kill in the middle of a line
-    assert use("aaa") == 4
-    assert use("bbb") == 3
-    assert path.read_text().count("\n") == 6
-
-
 def test_a_prompt_that_quotes_the_testset_is_refused() -> None:
     system = "You are a careful data agent and you always use the tools that you have."
     secret = "Revenue of Nordbank in 2023 was taken from the cached page of last year"
@@ -238,3 +223,13 @@ def test_a_prompt_that_quotes_the_testset_is_refused() -> None:
     check_prompt_leak(quoted, test, allowed=train, words=10)
     with pytest.raises(LeakageError, match="held-out trace 't1'"):
         check_prompt_leak({"rubric": "A label nobody may copy into a prompt!"}, test, allowed=train)
+
+
+def test_an_example_of_a_test_trace_is_refused_whatever_its_text() -> None:
+    test = Dataset([row("t1", "nothing of this is in the prompt")])
+    example = {"excerpt": "short", "findings": [], "score": 3, "trace_id": " t1"}
+    others = [{**example, "trace_id": "t2"}, {**example, "trace_id": 1}, {**example, "trace_id": ["t1"]}, {}]
+    lines = [*map(json.dumps, others), "{", "t1"]
+    check_prompt_leak({"examples": "\n".join(lines)}, test)
+    with pytest.raises(LeakageError, match="examples holds an example of the held-out trace"):
+        check_prompt_leak({"examples": "\n".join([*lines, json.dumps(example)])}, test)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from judges.lm import BudgetExhausted, JudgeError, LMError
-from judges.program import seed_suite
+from judges.program import JudgeSuite, seed_suite
 from labeled_traces.dataset import Dataset, LabeledTrace
 from labeled_traces.label import ErrorLabel, Impact
 from labeled_traces.simulated import rate, simulate
@@ -132,11 +133,50 @@ def split_ids(folder: Path, part: str) -> list[str]:
 
 
 def test_evaluate_records_each_use_of_a_testset(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Ran(capsys, "split", data, "--out", "split.json")
-    arguments = ["evaluate", data, "--split", "split.json", "--part", "test", "--holistic", "--json"]
+    shutil.copy(data, "own.jsonl")
+    Ran(capsys, "split", "own.jsonl", "--out", "split.json")
+    arguments = ["evaluate", "own.jsonl", "--split", "split.json", "--part", "test", "--holistic", "--json"]
     assert Ran(capsys, *arguments, "--out", "runs/a").document["test_uses"] == 1
     assert Ran(capsys, *arguments, "--out", "runs/b").document["test_uses"] == 2
-    assert (tmp_path / "runs" / "test_uses.jsonl").read_text().count("\n") == 2
+    assert Ran(capsys, *arguments, "--out", "runs/b").document["test_uses"] == 2
+    whole = ["evaluate", "own.jsonl", "--holistic", "--json"]
+    assert Ran(capsys, *whole, "--split", "split.json", "--out", "runs/c").document["test_uses"] == 3
+    assert Ran(capsys, *whole, "--split", "split.json", "--part", "dev").document["test_uses"] == 0
+    assert Ran(capsys, *whole, "--out", "runs/d").document["test_uses"] == 4
+    assert (tmp_path / "test_uses.jsonl").read_text().count("\n") == 4
+    Dataset(list(Dataset.load(tmp_path / "own.jsonl"))[:-1]).save(tmp_path / "fewer.jsonl")
+    assert Ran(capsys, "evaluate", "fewer.jsonl", "--holistic", "--json").document["test_uses"] == 5
+
+
+def test_evaluate_of_judges_that_quote_the_testset(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Ran(capsys, "split", data, "--out", "split.json")
+    example = {"excerpt": "short", "findings": [], "score": 3, "trace_id": split_ids(tmp_path, "testset")[0]}
+    program = seed_suite(dimensions=("tool_calling",)).programs["tool_calling"]
+    JudgeSuite({"tool_calling": program.with_parts({"examples": json.dumps(example)}, "by hand")}).save(tmp_path / "j")
+    arguments = ["evaluate", data, "--judges", "j", "--split", "split.json", "--out", "found", "--json"]
+    for more in ([], ["--part", "test"]):
+        ran = Ran(capsys, *arguments, *more)
+        assert ran.code == 2
+        assert "tool_calling examples holds an example of the held-out trace" in ran.err
+    assert not (tmp_path / "found").exists()
+    assert Ran(capsys, *arguments, "--part", "dev").code == 0
+
+
+def test_a_split_is_not_written_over(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert Ran(capsys, "split", data, "--out", "split.json").code == 0
+    before = (tmp_path / "split.json").read_text()
+    assert Ran(capsys, "split", data, "--out", "split.json").code == 0
+    ran = Ran(capsys, "split", data, "--out", "split.json", "--seed", "1")
+    assert ran.code == 2
+    assert "split.json holds another split" in ran.err
+    assert "accepted is another --out" in ran.err
+    assert (tmp_path / "split.json").read_text() == before
+    (tmp_path / "notes.txt").write_text("mine")
+    ran = Ran(capsys, "split", data, "--out", "notes.txt")
+    assert ran.code == 2
+    assert "notes.txt holds something else" in ran.err
 
 
 def test_evaluate_own_judges_with_their_rule(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -197,7 +237,7 @@ def test_optimize_then_validate(data: Path, tmp_path: Path, capsys: pytest.Captu
     assert "Nothing was changed, so there is nothing to validate" in optimized.err
     validated = Ran(capsys, "validate", document["run_dir"])
     assert validated.code == 5
-    assert "INCONCLUSIVE" in validated.out
+    assert "Verdict: INCONCLUSIVE\n  nothing to validate: the tuned judges are the generic ones" in validated.out
     assert (Path(document["run_dir"]) / "report.html").is_file()
 
 
@@ -308,8 +348,8 @@ def test_bad_input(argv: list[str], message: str, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--part", "dev"], "--split and --part"),
-        (["--split", "s.json"], "--split and --part"),
+        (["--part", "dev"], "--part needs --split"),
+        (["--split", "s.json"], "s.json"),
         (["--price", "1", "2"], "--price belongs to --model"),
         (["--judges", "nowhere"], "nowhere"),
     ],

@@ -91,7 +91,7 @@ def test_judges_of_a_run_of_an_export_or_of_a_folder(tmp_path: Path) -> None:
     suite.save(run.programs("tuned"))
     with pytest.raises(PipelineError, match="tuning has not ended"):
         open_judges(run.path)
-    run.write_json("metrics.json", {})
+    run.write_json("metrics.json", {"dimensions": {name: {} for name in suite.programs}})
     suite.save(tmp_path / "export" / "judges")
     (tmp_path / "export" / "manifest.json").write_text("{}")
     for path in (run.path, tmp_path / "export", tmp_path / "export" / "judges"):

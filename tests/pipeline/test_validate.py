@@ -147,15 +147,6 @@ def test_no_difference_passes_at_most_one_time_in_twenty() -> None:
     assert verdicts.count(Verdict.FAIL) <= 6
 
 
-def test_the_same_programs_are_no_change() -> None:
-    rows = make_rows(20)
-    table = judge(rows, 0, 0.9, 0.1)
-    result = validate(table, judge(rows, 1, 0.9, 0.1), {}, identical=True)
-    assert result.verdict is Verdict.INCONCLUSIVE
-    assert result.reasons == ("no change to validate: the challenger's programs are the champion's",)
-    assert result.labels_needed is None
-
-
 def test_a_challenger_must_beat_every_control() -> None:
     rows = make_rows(60)
     champion, challenger = judge(rows, 0, 0.1, 0.9), judge(rows, 1, 0.5, 0.1)

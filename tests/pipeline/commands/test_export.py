@@ -18,7 +18,7 @@ def run_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     folder = RunFolder(tmp_path / "runs" / "a-run-1a2b3c4d")
     folder.write_yaml("config.yaml", {"name": "a-run", "data": {"path": "data.jsonl"}})
-    folder.write_json("metrics.json", {})
+    folder.write_json("metrics.json", {"dimensions": {name: {} for name in NAMES}})
     suite = seed_suite(Knobs(model="openai/m", layout="mlflow"), NAMES)
     suite.save(folder.programs("tuned"))
     folder.write_json("validation.json", {"verdict": "PASS", "provenance": {"tuned judges": suite.hash}})

@@ -82,7 +82,7 @@ def make_run(tmp_path: Path) -> Callable[..., Path]:
         parsed = parse_config(values, "test", tmp_path)
         folder = RunFolder(tmp_path / "runs" / "a-run-1a2b3c4d")
         folder.write_yaml("config.yaml", parsed.model_dump(mode="json"))
-        folder.write_json("metrics.json", {})
+        folder.write_json("metrics.json", {"dimensions": {name: {} for name in suite.programs}})
         suite.save(folder.programs("tuned"))
         if verdict is not None:
             folder.write_json("validation.json", {"verdict": verdict, "provenance": {"tuned judges": suite.hash}})

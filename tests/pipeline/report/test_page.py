@@ -92,7 +92,7 @@ def test_undefined_numbers_and_missing_sides(result: Result) -> None:
     assert "undefined" in text
     assert "undefined: coverage of the tuned judges: no labels" in text
     assert "nan" not in text.lower().replace("provenance", "")
-    assert "used 3 times" in text
+    assert "use 3 of this testset" in text
 
 
 def test_the_file_is_utf8_whatever_the_texts_hold(result: Result, tmp_path: Path) -> None:
@@ -109,3 +109,11 @@ def test_it_says_what_each_step_added(result: Result) -> None:
     assert " ".join(rows[1]).endswith("+0.20 [+0.15, +0.25] 12,445 21.6")
     assert "only the testset says how large the gain is" in section
     assert "What each step" not in report_html(replace(result, steps=result.steps[:1]))
+
+
+def test_nothing_was_read(result: Result) -> None:
+    text = report_html(replace(result, sides={}, controls=(), beaten={}, differences={}, reasons=("nothing new",)))
+    assert "60 held-out traces with 70 labels, not read" in text
+    assert "nothing new" in text
+    assert "What each step of the search added" in text
+    assert "Before and after" not in text

@@ -62,10 +62,16 @@ def test_without_holistic_controls_and_dimensions(result: Result) -> None:
     assert "generic ->" not in text
 
 
+def test_nothing_was_read(result: Result) -> None:
+    text = result_table(replace(result, sides={}, controls=(), beaten={}, differences={}, reasons=("nothing new",)))
+    assert "gepa" in text
+    assert text.endswith("Verdict: PASS\n  nothing new\nCost: 1,234 calls, 56,789 tokens, free: the model is simulated")
+
+
 def test_what_else_a_reader_must_know(result: Result) -> None:
     text = result_table(replace(result, labels_needed=300, test_uses=2, warnings=("seed: 1 refused",), cost=None))
     assert "about 300 more labelled traces would decide it" in text
-    assert "used 2 times: it is spent" in text
+    assert "use 2 of this testset: it is spent" in text
     assert "warning: seed: 1 refused" in text
     text = result_table(replace(result, simulated=False, cost=None))
     assert "a simulated model" not in text

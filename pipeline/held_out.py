@@ -1,0 +1,59 @@
+"""What may be done with a testset: no prompt is copied from it, and each use of it is recorded and counted.
+
+A use is recorded in two files: beside the data, where all runs on this data see it, and in the folder of the run, which
+may be moved. What cannot be counted: a use on a copy of the data elsewhere, and one whose lines were deleted in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from judges.program import JudgeSuite
+from labeled_traces.dataset import Dataset
+from labeled_traces.held_out_use import HeldOutUse, append_use, place_of, read_uses
+from labeled_traces.split import SplitManifest, check_prompt_leak
+
+TEST_USES = "test_uses.jsonl"
+
+
+def check_leak(suite: JudgeSuite, dataset: Dataset, manifest: SplitManifest) -> None:
+    """
+    Raises:
+        LeakageError: a text of the judges was copied from a test trace.
+    """
+    texts = {f"{name} {part}": text for name, program in suite.programs.items() for part, text in program.parts.items()}
+    development = dataset.subset([*manifest.trainset, *manifest.valset])
+    check_prompt_leak(texts, dataset.subset(manifest.testset), allowed=development)
+
+
+def uses_beside(data: Path) -> Path:
+    """The record of a data file: one for all files of its folder, since they may share traces."""
+    return data.resolve().parent / TEST_USES
+
+
+def record_use(use: HeldOutUse, shared: Path, own: Path, say: Callable[[str], None]) -> int:
+    """Which use of its held-out traces this is, from 1. What `own` (the record of the run's folder) holds already with
+    the same proof is the same use again: nothing is added.
+
+    Raises:
+        TraceError: a record is damaged.
+        OSError: the run's folder cannot be written.
+    """
+    mine, others = read_uses(own), read_uses(shared)
+    known = next((one for one in mine if one.proof == use.proof), None)
+    if known is None:
+        append_use(own, use)
+    use = known or use
+    if shared != own and all(one.id != use.id for one in others):
+        try:
+            append_use(shared, use)
+        except OSError as error:
+            say(
+                f"warning: {shared} cannot be written ({error.strerror}): this use of the testset is recorded in {own} "
+                "alone, so other runs on this data will not count it"
+            )
+    place = place_of(use, [*mine, *others])
+    if place > 1:
+        say(f"warning: use {place} of this testset: what it says is worth less than the first time")
+    return place
