@@ -164,14 +164,20 @@ def refusals(uri: str) -> Iterator[None]:
         yield
     except (MlflowException, SQLAlchemyError, CommandError, OSError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        accepted = "accepted is a tracking URI such as sqlite:////path/mlflow.db"
-        raise PipelineError(redact(f"MLflow at {uri} refused: {reason}; {accepted}")) from error
+        # A store that answers says itself what it does not accept.
+        answered = getattr(error, "error_code", "INTERNAL_ERROR") != "INTERNAL_ERROR"
+        accepted = "; accepted is the URI of a server that is running, or of a file: sqlite:////path/mlflow.db"
+        raise PipelineError(redact(f"MLflow at {uri} refused: {reason}{'' if answered else accepted}")) from error
 
 
 def _quiet() -> None:
     # Set before MLflow's import: it reads them then, and sets its own log level, which is set again after it.
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     os.environ.setdefault("DO_NOT_TRACK", "true")
+    # It prints addresses on stdout, which belongs to our results.
+    os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
+    # Half a minute for a server that is being started again, instead of four.
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "4")
     import mlflow  # noqa: F401
 
     for name in ("mlflow", "alembic"):

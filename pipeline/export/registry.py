@@ -157,9 +157,11 @@ class Registry:
     def _read(self, prompt: str, version: Any) -> Exported:
         judge = read_version(prompt, version)
         if judge.tags["experiment_id"] != self.experiment_id:
+            owner = self._store.experiment_name(judge.tags["experiment_id"])
             raise PipelineError(
-                f"{judge.uri} belongs to experiment {judge.tags['experiment_id']}, not to {self.experiment_id} "
-                f"({self.experiment!r}): accepted is another --name-prefix for each experiment"
+                f"{judge.uri} belongs to the judges of experiment {owner!r}, not of {self.experiment!r}: accepted is "
+                f"that one (score: --judges {owner}; a re-calibration: mlflow.judges), or another --name-prefix for "
+                "each experiment"
             )
         return judge
 

@@ -34,6 +34,10 @@ class Store:
                 )
             self.experiment_id = find_experiment(self._client, experiment)
 
+    def experiment_name(self, experiment_id: str) -> str:
+        with refusals(self.uri):
+            return str(self._client.get_experiment(experiment_id).name)
+
     def versions(self, prompt: str) -> list[Any]:
         """All versions, newest first; none where there is no such prompt."""
         found: list[Any] = []

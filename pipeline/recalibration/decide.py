@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from judges.budget import Usage
+from judges.judgment import Judgment
 from judges.ledger import LedgerLM
 from judges.program import JudgeSuite
 from labeled_traces.split import SplitManifest
@@ -20,7 +21,7 @@ from pipeline.metrics.estimate import Estimate
 from pipeline.metrics.suite import suite_metrics
 from pipeline.metrics.table import match_judgments
 from pipeline.prepare import Run, Say, prepare
-from pipeline.prove import prove
+from pipeline.prove import known_cost, prove
 from pipeline.recalibration.config import CHAMPION, DATA, SPLIT, RecalibrationConfig
 from pipeline.recalibration.drift import find_drift
 from pipeline.recalibration.labels import PassLabels
@@ -57,13 +58,15 @@ class Work:
 @dataclass(frozen=True)
 class Decided:
     """`PROMOTED` means here: is to be promoted. `measured`: the champion on the development part of the new labels;
-    `reference`: what the champion of from now on is to be compared with. `result`: the gate, where it was reached."""
+    `reference`: what the champion of from now on is to be compared with. `cost` is in dollars, None where a price is
+    unknown. `result`: the gate, where it was reached."""
 
     decision: Decision
     reasons: tuple[str, ...]
     measured: Mapping[str, Estimate]
     reference: Reference
     usage: Usage
+    cost: float | None = None
     drifted: tuple[str, ...] = ()
     challenger: JudgeSuite | None = None
     result: Result | None = None
@@ -82,6 +85,7 @@ class Decided:
             "gate": result and result.to_json(),
             "calls": self.usage.calls,
             "tokens": self.usage.tokens,
+            "cost": self.cost,
         }
 
 
@@ -99,8 +103,9 @@ def decide(work: Work, say: Say) -> Decided:
     run = prepare(work.config.experiment(work.folder, tuple(work.champion.programs)), say)
     with run.open_lm() as lm:
         say((tuning_cost(run) + testset_cost(run)).in_words(lm.budget))
-        measured = _measure(run, work, lm)
-        return _decide(run, work, measured, lm, say)
+        measured, judgments = _measure(run, work, lm)
+        found = _decide(run, work, measured, lm, say)
+        return replace(found, cost=known_cost(found.usage, judgments))
 
 
 def _decide(run: Run, work: Work, measured: Mapping[str, Estimate], lm: LedgerLM, say: Say) -> Decided:
@@ -133,7 +138,7 @@ def _decide(run: Run, work: Work, measured: Mapping[str, Estimate], lm: LedgerLM
     return decided(Decision.PROMOTED, reasons, reference, result=result, **more)
 
 
-def _measure(run: Run, work: Work, lm: LedgerLM) -> dict[str, Estimate]:
+def _measure(run: Run, work: Work, lm: LedgerLM) -> tuple[dict[str, Estimate], list[Judgment]]:
     """The champion on the fresh rows of the development part, by readings that no stage of the search repeats. The
     held-out part is not looked at: whether to search must not depend on it."""
     rows = [row for row in run.development_rows if row.trace_id in work.labels.fresh]
@@ -155,4 +160,4 @@ def _measure(run: Run, work: Work, lm: LedgerLM) -> dict[str, Estimate]:
     table = match_judgments(rows, run.suite.rule.apply(judgments), run.matcher)
     metrics = suite_metrics(table, MetricSettings(seed=run.config.seed))
     wanted = dict.fromkeys([*HEADLINE, "f1", *work.config.drift.metrics, "scored_share"])
-    return {name: metrics[name] for name in wanted}
+    return {name: metrics[name] for name in wanted}, judgments

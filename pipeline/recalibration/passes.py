@@ -104,7 +104,8 @@ class _Pass:
             return self._go_on(stopped)
         labels = self.labels.next()
         new = len(labels.fresh)
-        self.say(f"{new} newly labelled traces, and {labels.older} older ones that no pass tuned or tested on")
+        older = f", and {labels.older} older ones that no pass tuned or tested on" if labels.older else ""
+        self.say(f"{new} newly labelled traces{older}")
         if not new:
             return self._nothing(Decision.NOTHING_NEW, "no trace was labelled since the last pass")
         more = self.labels.more_needed(labels)
@@ -210,7 +211,10 @@ class _Pass:
             return self._end_rollback(stopped)
         leaving = {judge.dimension: judge.version for judge in self._replaced_last()}
         if not leaving:
-            raise PipelineError(f"experiment {self.config.mlflow.home!r}: no champion has replaced another yet")
+            raise PipelineError(
+                f"experiment {self.config.mlflow.home!r}: no champion stands there that has replaced another, so there "
+                "is nothing to go back to; the champions are as they were"
+            )
         return self._end_rollback(self.records.begin(ROLLBACK, leaving))
 
     def _replaced_last(self) -> list[Exported]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipeline.recalibration.passes import Passed
-from pipeline.report.table import columns
+from pipeline.report.table import columns, money
 
 
 def pass_table(done: Passed, config: Path) -> str:
     """Decision, reasons, the champions of now, and what to do next."""
     lines = [f"Decision: {done.decision}", *(f"  {reason}" for reason in done.reasons)]
+    if "calls" in (about := done.document):
+        cost = money(about["cost"], about["simulated"])
+        lines.append(f"Cost of this pass: {about['calls']:,} calls, {about['tokens']:,} tokens, {cost}")
     if done.document:
         lines.append(f"Record in MLflow: run {done.run_id}")
     rows = [["dimension", "champion", "program"]]

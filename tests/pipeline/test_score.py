@@ -176,6 +176,12 @@ def test_a_rule_over_judges_has_all_judges_read(place: Place, suite: JudgeSuite)
     assert sum(one.name.endswith("_finding") for one in place.rows.assessments(row)) <= 1
 
 
+def test_a_filter_that_mlflow_does_not_take_is_told_as_it_tells_it(place: Place) -> None:
+    with pytest.raises(PipelineError, match="Invalid clause") as refused:
+        place.score(filter_string="bogus =")
+    assert "accepted is the URI" not in str(refused.value)
+
+
 def test_only_traces_that_are_asked_for(place: Place) -> None:
     place.rows.log(some(3, 8))
     assert place.score(newest=2).traces == 2

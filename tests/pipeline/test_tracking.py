@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pipeline.config import PipelineError, TrackingConfig
+from pipeline.recalibration.records import RECALIBRATION, Ending, Records
 from pipeline.tracking import RUN_FILE, Tracker, default_uri
 
 
@@ -107,6 +108,20 @@ def test_a_store_that_refuses(tmp_path: Path, uri: str) -> None:
     (tmp_path / "text.db").write_text("this is no database, whatever its name says; it is quite long too")
     with pytest.raises(PipelineError, match="refused"):
         Tracker.open(tmp_path, TrackingConfig(uri=uri.format(tmp=tmp_path)), tmp_path, "name")
+
+
+def test_a_server_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with pytest.raises(PipelineError, match=r"127\.0\.0\.1.*refused.*accepted is the URI of a server that is running"):
+        Tracker.open(tmp_path, TrackingConfig(uri="http://127.0.0.1:9"), tmp_path, "name")
+
+
+def test_a_server_puts_nothing_on_stdout(mlflow_server: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    settings = TrackingConfig(uri=mlflow_server, experiment="quiet")
+    Tracker.open(tmp_path, settings, tmp_path, "name").finish(tmp_path)
+    records = Records(mlflow_server, "quiet", "q_")
+    records.end(records.begin(RECALIBRATION, {}), Ending("fine", {}))
+    assert capfd.readouterr().out == ""
 
 
 def test_a_quiet_store(output: Path, capfd: pytest.CaptureFixture[str]) -> None:

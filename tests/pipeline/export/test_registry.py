@@ -220,7 +220,8 @@ def test_judges_of_another_experiment_are_refused(open_registry: Open) -> None:
     other = Registry(registry.uri, f"{registry.experiment}-other", registry.prefix, create=True)
     for call in (other.champions, lambda: other.versions("tool_calling"), lambda: other.register(one("Two."), RUN)):
         with pytest.raises(
-            PipelineError, match=r"belongs to experiment \d+.*another --name-prefix for each experiment"
+            PipelineError,
+            match=r"belongs to the judges of experiment .*--judges .*another --name-prefix for each experiment",
         ):
             call()
     assert versions(registry) == [1]

@@ -166,7 +166,7 @@ def test_what_one_pass_measured_is_the_next_ones_reference(place: Place, script:
 
 def test_a_promotion_and_the_way_back(place: Place, script: list[Any], suite: JudgeSuite) -> None:
     before = place.versions()
-    with pytest.raises(PipelineError, match="no champion has replaced another"):
+    with pytest.raises(PipelineError, match="no champion stands there that has replaced another"):
         place.rollback()
     place.rows.log(some(12, 6))
     script.append(decided(Decision.PROMOTED, better(suite, "plan_quality", "- Look twice.")))
@@ -191,7 +191,7 @@ def test_a_promotion_and_the_way_back(place: Place, script: list[Any], suite: Ju
     assert (back.decision, place.versions()) == ("rolled back", first)
     place.rollback()
     assert place.versions() == before
-    with pytest.raises(PipelineError, match="no champion has replaced another"):
+    with pytest.raises(PipelineError, match="no champion stands there that has replaced another"):
         place.rollback()
     assert place.decisions() == ["promoted", "promoted", "rolled back", "rolled back"]
     assert place.run().decision == Decision.NOTHING_NEW
