@@ -107,7 +107,7 @@ def _first_time(run: Run, key: str, seconds: float, result: OptimizationResult) 
 
 def _tell(run: Run, number: int, name: str, result: OptimizationResult, say: Say) -> None:
     place = f"{name} ({number + 1}/{len(run.steps)}, {result.optimizer})" if len(run.steps) > 1 else name
-    say(f"optimize {place}: {result.reason} (ended: {result.stop_reason})")
+    say(f"search of {place}: {result.reason} (ended: {result.stop_reason})")
     for warning in result.warnings:
         say(f"  warning: {warning}")
 

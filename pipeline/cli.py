@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import os
+import signal
 import sys
 import tempfile
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import NoReturn
 
 from judges.redact import redact
 from pipeline.commands import COMMANDS
 from pipeline.commands.output import Output
 
+BAD_INPUT = 2
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 UNEXPECTED = 70
@@ -42,7 +47,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         # What a terminal's encoding lacks is escaped, never an error.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    args = _parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    try:
+        args = _parser().parse_args(words)
+    except _UsageError as error:
+        return Output(error.command, json_wanted="--json" in words).fail("UsageError", str(error), BAD_INPUT)
     out = Output(args.command, json_wanted=args.json)
     try:
         code = COMMANDS[args.command].run(args, out)
@@ -54,6 +63,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except KeyboardInterrupt:
+        # A second one ends the wait for calls in flight, and must not break into Python's own end: that would show.
+        with suppress(ValueError):  # not in the main thread
+            signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+            atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
         return out.fail("Interrupted", "interrupted; start the same command again to resume", INTERRUPTED)
     except Exception as error:
         code = _exit_code(error)
@@ -64,8 +77,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         return out.fail(type(error).__name__, f"a fault of this program: {error} (details: {place})", UNEXPECTED)
 
 
+class _UsageError(Exception):
+    """A command line that is not accepted; `command` may be empty."""
+
+    def __init__(self, command: str, message: str) -> None:
+        super().__init__(message)
+        self.command = command
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        raise _UsageError(self.prog.removeprefix("gpa-judges").strip(), message)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="gpa-judges",
         description=_DESCRIPTION,
         epilog=_EPILOG,
@@ -92,7 +119,7 @@ def _exit_code(error: Exception) -> int:
     from pipeline.config import PipelineError
 
     codes: dict[type[Exception], int] = {LMError: 3, ProviderDown: 3, BudgetExhausted: 4}
-    codes |= dict.fromkeys((TraceError, JudgeError, PipelineError, OSError), 2)
+    codes |= dict.fromkeys((TraceError, JudgeError, PipelineError, OSError), BAD_INPUT)
     return next((code for kind, code in codes.items() if isinstance(error, kind)), UNEXPECTED)
 
 

@@ -18,6 +18,7 @@ from labeled_traces.files import parse_json, read_lines, write_lines
 from labeled_traces.trace import TraceError, text_hash
 from pipeline.config import ExperimentConfig, PipelineError
 from pipeline.config_file import load_config
+from pipeline.hints import command
 
 METRICS = "metrics.json"
 TUNED = "tuned"
@@ -152,7 +153,7 @@ def load_tuned(folder: RunFolder) -> JudgeSuite:
     summary = folder.summary()
     if summary is None:
         raise PipelineError(
-            f"tuning has not ended in {folder.path}: start `gpa-judges optimize {folder['config.yaml']}` again; "
+            f"tuning has not ended in {folder.path}: start `{command('optimize', folder['config.yaml'])}` again; "
             "what was paid is not paid again"
         )
     suite = folder.suite(TUNED)

@@ -26,3 +26,14 @@ def amount(text: str) -> float:
     if not 0 <= number < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is not accepted: a number from 0 is")
     return number
+
+
+def seed(text: str) -> int:
+    """A whole number from 0 that every generator takes."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
+    if not 0 <= number < 2**32:
+        raise argparse.ArgumentTypeError(f"{text!r} is not accepted: a whole number from 0 to {2**32 - 1} is")
+    return number

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.commands.arguments import count
+from pipeline.commands.arguments import count, seed
 from pipeline.commands.output import Output
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the simulated model's faults (default: a share of both)",
     )
     parser.add_argument("--traces", type=count, default=400, metavar="N", help="how many traces to simulate (400)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of everything that is drawn (0)")
+    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="seed of everything that is drawn (0)")
     parser.add_argument("--output", type=Path, default=Path("runs"), metavar="DIR", help="where runs are kept (runs)")
     parser.add_argument("--null", action="store_true", help="shuffle the labels: no gain may be claimed")
 
@@ -65,11 +66,12 @@ def demo_config(args: argparse.Namespace) -> ExperimentConfig:
 
 
 def _next_steps(run_dir: Path) -> str:
+    store = shlex.quote(f"sqlite:///{run_dir.parent / 'mlflow.db'}")
     return f"""\
 run       {run_dir}
 programs  {run_dir / "programs" / "tuned"}
 report    {run_dir / "report.html"}
-MLflow    mlflow ui --backend-store-uri sqlite:///{run_dir.parent / "mlflow.db"}
+MLflow    mlflow ui --backend-store-uri {store}
 
 Next, with your own traces:
   gpa-judges import TRACES --labels LABELS --out data.jsonl

@@ -3,7 +3,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pipeline.commands.arguments import amount, count
+from pipeline.commands.arguments import amount, count, seed
 from pipeline.commands.output import Output
 
 HELP = "Measure judges on labelled traces: coverage, localization, precision, false alarms, agreement, consistency."
@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--matcher", default="span", metavar="NAME", help="what counts as found: span (default) or text"
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="where judgments and metrics go (runs/evaluate-<hash>)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="(0)")
+    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="(0)")
     parser.add_argument("--concurrency", type=count, default=8, metavar="N", help="judgments in flight (8)")
     parser.add_argument("--timeout", type=amount, default=60.0, metavar="SECONDS", help="per call (60)")
     parser.add_argument("--max-calls", type=count, metavar="N", help="budget")

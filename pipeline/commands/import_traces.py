@@ -5,7 +5,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.commands.output import Output
+from pipeline.commands.output import Output, save_new
+from pipeline.hints import command
 
 if TYPE_CHECKING:
     from labeled_traces.dataset import Dataset
@@ -25,6 +26,7 @@ Whatever the files hold of the answer (gold answers, rewards, annotator notes) i
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="files or folders")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the file to write (JSON Lines)")
+    parser.add_argument("--force", action="store_true", help="write over another file that is there")
     parser.add_argument(
         "--format", default="auto", metavar="NAME", help="auto, openinference, agentrx, mlflow or dataset"
     )
@@ -39,7 +41,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
 
     check_writable(args.out)
     dataset, report = read(args.files, args.format, args.labels, args.taxonomy, args.strict)
-    dataset.save(args.out)
+    save_new(args.out, dataset.save, force=args.force)
     counts = label_counts(dataset, report.unmapped)
     lines = [f"{counts['traces']} traces: {counts['labelled']} with labels, {counts['clean']} clean"]
     if counts["unknown"]:
@@ -59,7 +61,8 @@ def run(args: argparse.Namespace, out: Output) -> int:
     if report.counts:
         lines += ["warnings:", *(f"  {line}" for line in report.lines())]
     lines += [f"data: {args.out}", "", "Next:"]
-    lines += [f"  gpa-judges evaluate {args.out} --model MODEL", f"  gpa-judges split {args.out} --out split.json"]
+    lines += [f"  {command('evaluate', args.out, '--model', 'MODEL')}"]
+    lines += [f"  {command('split', args.out, '--out', 'split.json')}"]
     out.result("\n".join(lines), {"data": str(args.out), **counts, "warnings": report.to_json()})
     return 0
 

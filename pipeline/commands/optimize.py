@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from pipeline.commands.output import Output
+from pipeline.hints import command
 
 HELP = "Tune the judges of an experiment file on its development split. The testset is not touched."
 EXAMPLES = """\
@@ -28,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, out: Output) -> int:
     from pipeline.config_file import load_config
-    from pipeline.report.table import columns, steps_table
+    from pipeline.report.table import columns, money, steps_table
     from pipeline.run import optimize
     from pipeline.run_folder import METRICS, TUNED
     from pipeline.tune import load_steps
@@ -42,9 +43,10 @@ def run(args: argparse.Namespace, out: Output) -> int:
         rows.append([name, changed, gain, str(found["trials"]), str(found["judge_calls"]), found["program"]])
     rule = ", ".join(f"{key} {value}" for key, value in suite.rule.to_json().items())
     programs = run.folder.programs(TUNED)
-    cost = f"{usage.calls:,} calls, {usage.tokens:,} tokens"
+    spent = usage.cost if usage.cost or not usage.calls or run.simulated else None
+    cost = f"{usage.calls:,} calls, {usage.tokens:,} tokens, {money(spent, run.simulated)}"
     about = f"decision rule: {rule}\nprograms: {programs}\nCost: {cost}"
-    following = f"Next, on the testset:\n  gpa-judges validate {run.folder.path}"
+    following = f"Next, on the testset:\n  {command('validate', run.folder.path)}"
     if suite.hash == run.suite.hash:
         following = "Nothing was changed, so there is nothing to validate: do not spend the testset on it."
     parts = (columns(rows), steps_table(load_steps(run.folder)), about, following)

@@ -1,9 +1,13 @@
-"""Where a command's words go."""
+"""Where a command's words and files go."""
 
 from __future__ import annotations
 
+import filecmp
 import json
 import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from judges.redact import hide_in_urls
@@ -28,10 +32,26 @@ class Output:
     def fail(self, kind: str, message: str, code: int) -> int:
         """An error; returns the exit code."""
         message = hide_in_urls(message)
-        print(f"gpa-judges {self._command}: {message}", file=sys.stderr)
+        print(f"{' '.join(filter(None, ('gpa-judges', self._command)))}: {message}", file=sys.stderr)
         self._print_document({"error": {"kind": kind, "message": message, "exit_code": code}})
         return code
 
     def _print_document(self, document: Any) -> None:
         if self._json:
             print(json.dumps(document, indent=1, ensure_ascii=True, allow_nan=False), flush=True)
+
+
+def save_new(path: Path, save: Callable[[Path], object], *, force: bool) -> None:
+    """Saves a file, but not over another one, unless forced to. The same content again is no other file.
+
+    Raises:
+        PipelineError: a file with another content is there.
+    """
+    from pipeline.config import PipelineError
+
+    if path.exists() and not force:
+        with tempfile.TemporaryDirectory() as folder:
+            save(new := Path(folder) / path.name)
+            if not filecmp.cmp(path, new, shallow=False):
+                raise PipelineError(f"{path} is there with another content: accepted is a new name, or --force")
+    save(path)

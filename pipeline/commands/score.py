@@ -3,7 +3,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pipeline.commands.arguments import amount, count
+from pipeline.commands.arguments import amount, count, seed
 from pipeline.commands.output import Output
 
 HELP = "Score the traces of an MLflow experiment with its champions. What is scored already is not scored again."
@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/score"), metavar="DIR", help="the ledger (runs/score)")
     parser.add_argument("--concurrency", type=count, default=8, metavar="N", help="judgments in flight (8)")
     parser.add_argument("--timeout", type=amount, default=60.0, metavar="S", help="seconds for a call (60)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the calls (0)")
+    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="seed of the calls (0)")
     parser.add_argument("--max-calls", type=count, metavar="N", help="budget of one day (UTC)")
     parser.add_argument("--max-dollars", type=amount, metavar="X", help="budget of one day (UTC)")
 

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline.commands.arguments import seed
 from pipeline.commands.output import Output
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ A file that holds another split is never written over: judges may have been tune
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", type=Path, metavar="DATA", help="a file that `gpa-judges import` wrote")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the manifest to write")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="(0)")
+    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="(0)")
     parser.add_argument(
         "--fractions",
         type=float,
@@ -35,6 +36,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, out: Output) -> int:
+    import yaml
+
     from labeled_traces.dataset import Dataset
     from labeled_traces.label import DIMENSIONS, Impact
     from labeled_traces.split import FRACTIONS, make_split
@@ -52,7 +55,8 @@ def run(args: argparse.Namespace, out: Output) -> int:
     for name in DIMENSIONS:
         counts = [sum(manifest.counts[part].get(f"{name}/{impact}", 0) for impact in Impact) for part in parts]
         rows.append([f"{name} labels", *map(str, counts)])
-    text = f"{columns(rows)}\n\nmanifest: {args.out}\n\nNext, in an experiment file:\n  split: {{manifest: {args.out}}}"
+    key = yaml.safe_dump({"manifest": str(args.out)}, default_flow_style=True, allow_unicode=True, width=10**6).strip()
+    text = f"{columns(rows)}\n\nmanifest: {args.out}\n\nNext, in an experiment file:\n  split: {key}"
     counts_of = {part: {"traces": len(ids), **manifest.counts[part]} for part, ids in manifest.parts.items()}
     out.result(text, {"manifest": str(args.out), "hash": manifest.hash, "seed": args.seed, "parts": counts_of})
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pipeline.hints import command
 from pipeline.recalibration.passes import Passed
 from pipeline.report.table import columns, money
 
@@ -19,7 +20,7 @@ def pass_table(done: Passed, config: Path) -> str:
     rows = [["dimension", "champion", "program"]]
     rows += [[name, judge.uri, judge.program.hash] for name, judge in done.champions.items()]
     following = {
-        "promoted": f"  gpa-judges rollback {config}    if it was a mistake",
-        "needs labels": f"  {done.more} more labelled traces are needed, then again: gpa-judges recalibrate {config}",
-    }.get(done.decision, f"  after more labels: gpa-judges recalibrate {config}")
+        "promoted": f"  {command('rollback', config)}    if it was a mistake",
+        "needs labels": f"  {done.more} more labelled traces are needed, then again: {command('recalibrate', config)}",
+    }.get(done.decision, f"  after more labels: {command('recalibrate', config)}")
     return "\n\n".join(["\n".join(lines), columns(rows), f"Next:\n{following}"])

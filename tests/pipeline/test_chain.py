@@ -193,7 +193,7 @@ def test_every_trial_is_written_with_its_step(whole: tuple[Run, Recorder, list[s
     for step in (1, 2, 3):
         numbers = [t["number"] for t in trials if t["step"] == step and t["dimension"] == "tool_calling"]
         assert numbers == list(range(len(numbers)))
-    assert any(line.startswith("optimize tool_calling (3/3, optuna): ") for line in said)
+    assert any(line.startswith("search of tool_calling (3/3, optuna): ") for line in said)
 
 
 def test_the_searches_read_with_repeats_of_their_own(whole: tuple[Run, Recorder, list[str]]) -> None:

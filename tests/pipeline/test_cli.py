@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from judges.lm import BudgetExhausted, JudgeError, LMError
 from judges.program import JudgeSuite, seed_suite
@@ -86,12 +88,25 @@ def test_help_teaches_by_example(name: str, capsys: pytest.CaptureFixture[str]) 
     assert max(map(len, text.splitlines())) <= 120
 
 
-@pytest.mark.parametrize("argv", [[], ["evalute"], ["split", "x"], ["evaluate", "x", "--repeats", "0"]])
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        ["evalute"],
+        ["split", "x"],
+        ["evaluate", "x", "--repeats", "0"],
+        ["split", "x", "--out", "y", "--seed", "-1"],
+    ],
+)
 def test_a_wrong_command_line(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main(argv)
-    assert stop.value.code == 2
-    assert "usage: gpa-judges" in capsys.readouterr().err
+    ran = Ran(capsys, *argv)
+    assert ran.code == 2
+    assert ran.err.startswith("usage: gpa-judges")
+    assert ran.out == ""
+    ran = Ran(capsys, *argv, "--json")
+    assert ran.code == 2
+    assert ran.document["error"]["kind"] == "UsageError"
+    assert ran.document["error"]["message"] in ran.err
 
 
 # -- commands --------------------------------------------------------------------------------------------------------
@@ -125,6 +140,26 @@ def test_import_split_evaluate(data: Path, tmp_path: Path, capsys: pytest.Captur
     again = Ran(capsys, *arguments)
     assert "coverage" in again.out
     assert f"{document['calls']:,} calls" in again.out  # replayed: nothing was added
+
+
+def test_what_is_there_is_not_written_over(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "my notes.txt"
+    other.write_text("precious")
+    ran = Ran(capsys, "import", data, "--out", other)
+    assert ran.code == 2
+    assert "--force" in ran.err
+    assert other.read_text() == "precious"
+    assert Ran(capsys, "import", data, "--out", other, "--force").code == 0
+    assert Ran(capsys, "import", data, "--out", other).code == 0  # the same once more
+
+
+def test_hints_can_be_copied(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hints = Ran(capsys, "import", data, "--out", "it's my data.jsonl").out.split("Next:")[1].splitlines()
+    lines = [shlex.split(line) for line in hints if line]
+    assert lines[0] == ["gpa-judges", "evaluate", "it's my data.jsonl", "--model", "MODEL"]
+    assert lines[1] == ["gpa-judges", "split", "it's my data.jsonl", "--out", "split.json"]
+    key = Ran(capsys, "split", data, "--out", "a: [b].json").out.splitlines()[-1]
+    assert yaml.safe_load(key) == {"split": {"manifest": "a: [b].json"}}
 
 
 def split_ids(folder: Path, part: str) -> list[str]:
@@ -456,6 +491,26 @@ def test_an_interrupted_command(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert b"start the same command again to resume" in err
     assert b"Traceback" not in err
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.1])
+def test_a_second_interrupt(tmp_path: Path, pause: float) -> None:
+    """While Python waits for calls in flight or ends, it would show as a traceback or as death by a signal."""
+    file = tmp_path / "x.yaml"
+    file.write_text("name: x\noutput: out\ndata: {simulated: {traces: 100}}\ntracking: {enabled: false}\n")
+    process = start("optimize", file)
+    assert process.stderr is not None
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not list(tmp_path.glob("out/x-*/ledger.sqlite")):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    while b"interrupted" not in (line := process.stderr.readline()):
+        assert line
+    time.sleep(pause)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err == b""
 
 
 def test_a_reader_that_goes_away(data: Path, tmp_path: Path) -> None:
