@@ -135,4 +135,33 @@ def _format_and_role(path: Path, name: str | None = None) -> tuple[str, str]:
             return known, part
     if name is not None:
         return name, "traces"
-    raise TraceError(f"{path}: no known format ({', '.join(READERS)}) in its first record: name one with --format")
+    raise TraceError(
+        f"{path}: no known format ({', '.join(READERS)}) in its first record{_looks_like(record)}: {_ACCEPTED}"
+    )
+
+
+_ACCEPTED = (
+    "accepted are MLflow traces {info, data}, OpenInference spans {span_id, attributes}, OTLP {resourceSpans}, "
+    "TRAIL {trace_id, spans}, tau-bench runs {task_id, traj}, and what import writes {trace: {trace_id, spans}}"
+)
+_OTHERS = {
+    "a Langfuse export": {"trace", "observations"},
+    "a run of LangSmith": {"run_type", "inputs"},
+    "a session of Google's ADK": {"app_name", "events"},
+    "an evaluation set of Google's ADK": {"eval_set_id"},
+    "an event of TruLens": {"record_attributes"},
+    "an export of the OpenAI Agents SDK": {"object", "workflow_name"},
+    "a span of the OpenAI Agents SDK": {"object", "span_data"},
+    "an ATIF trajectory": {"schema_version", "steps"},
+}
+"""What other systems write, by the keys that show it; named in the error."""
+
+
+def _looks_like(record: JSON) -> str:
+    keys = set(record) if isinstance(record, dict) else set()
+    name = next((name for name, marks in _OTHERS.items() if marks <= keys), None)
+    if name is None:
+        return (
+            f" (keys: {', '.join(key[:40] for key in sorted(keys)[:8])})" if keys else f" (a {type(record).__name__})"
+        )
+    return f", it seems to be {name}; export it as OpenTelemetry spans instead"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.label import ErrorLabel, Impact
+from labeled_traces.readers.groups import task_group
 from labeled_traces.readers.records import read_files
 from labeled_traces.readers.repair import canonical_id, mend_value
 from labeled_traces.readers.report import LABEL, ReadOptions
@@ -81,6 +82,7 @@ class Annotations:
         return LabeledTrace(
             trace=trace,
             errors=tuple(errors),
+            group=task_group(trace),
             clean="checked" if found and not lost else "unknown",
             metadata=mend_value({"scores": scores}, where, self.options) if scores else {},
         )

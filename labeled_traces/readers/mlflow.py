@@ -15,6 +15,7 @@ from pathlib import Path
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.readers.attributes import decoded, get, nest, read_message
 from labeled_traces.readers.fields import seconds, span_kind, status
+from labeled_traces.readers.groups import task_group
 from labeled_traces.readers.mlflow_labels import PREFIX, label
 from labeled_traces.readers.openinference import error_text
 from labeled_traces.readers.records import read_files
@@ -51,7 +52,7 @@ def read_row(record: JSON, where: str, options: ReadOptions, prefix: str = PREFI
     """The trace with what people said about it under names that begin with `prefix`. Raises as `read_trace`."""
     trace = read_trace(record, where, options)
     assessments = record["info"].get("assessments") or []
-    return replace(label(trace, assessments, where, options, prefix), group=_group(trace))
+    return replace(label(trace, assessments, where, options, prefix), group=task_group(trace))
 
 
 def read_trace(record: JSON, where: str, options: ReadOptions) -> Trace:
@@ -135,9 +136,3 @@ def _messages(value: JSON) -> list[JSON] | None:
     ):
         return None
     return [read_message(row) for row in rows]
-
-
-def _group(trace: Trace) -> str:
-    """Runs of one request are runs of one task, so they stay together in a split."""
-    asked = trace.roots[0].inputs
-    return "" if asked is None else json.dumps(asked, sort_keys=True, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""OpenInference traces: nested TRAIL files with their annotations, and flat spans.
+"""OpenInference and GenAI traces: nested TRAIL files with their annotations, flat spans, and OTLP's JSON.
 
 Flat spans are OpenTelemetry's `ReadableSpan.to_json` (one a line), JSON arrays of spans, Phoenix exports, with
 flat or nested attributes; spans of several traces may be mixed. Span ids are hex, with or without `0x`.
@@ -8,7 +8,7 @@ flat or nested attributes; spans of several traces may be mixed. Span ids are he
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,12 +16,17 @@ from labeled_traces.dataset import LabeledTrace
 from labeled_traces.readers.annotations import ID_FORM, Annotations, is_annotation
 from labeled_traces.readers.attributes import get, inputs_and_outputs, kept_attributes, nest
 from labeled_traces.readers.fields import duration, seconds, span_kind, status
+from labeled_traces.readers.genai import genai_contents, genai_kind
+from labeled_traces.readers.groups import task_id
+from labeled_traces.readers.otlp import flat_spans, is_otlp
 from labeled_traces.readers.records import read_files
 from labeled_traces.readers.repair import build_trace, canonical_id, mend_value
-from labeled_traces.readers.report import ReadOptions
+from labeled_traces.readers.report import ReadOptions, ReadReport
 from labeled_traces.trace import JSON, Span, TraceError
 
-_ACCEPTED = "accepted are {trace_id, spans}, {trace, labels}, and spans with span_id or context.span_id"
+_ACCEPTED = (
+    "accepted are {trace_id, spans}, {trace, labels}, {resourceSpans}, and spans with span_id or context.span_id"
+)
 
 
 def role(record: JSON) -> str | None:
@@ -30,7 +35,12 @@ def role(record: JSON) -> str | None:
         return None
     if is_annotation(record):
         return "labels"
-    known = isinstance(record.get("spans"), list) or ("trace" in record and "labels" in record) or _is_span(record)
+    known = (
+        is_otlp(record)
+        or isinstance(record.get("spans"), list)
+        or ("trace" in record and "labels" in record)
+        or _is_span(record)
+    )
     return "traces" if known else None
 
 
@@ -42,7 +52,7 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
     annotations = Annotations.load(options)
     flat: dict[str, tuple[str, str, list[Span]]] = {}
     for path in paths:
-        for where, record in read_files([path], options.report):
+        for where, record in _flattened(read_files([path], options.report), options.report):
             row = None
             try:
                 if role(record) != "traces":
@@ -60,6 +70,18 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
     for where, trace_id, spans in flat.values():
         yield where, annotations.label(build_trace(trace_id, spans, ID_FORM, where, options), where)
     annotations.report_unused()
+
+
+def _flattened(records: Iterable[tuple[str, JSON]], report: ReadReport) -> Iterator[tuple[str, JSON]]:
+    """The records with the spans of OTLP's batches in place of these."""
+    for where, record in records:
+        if not is_otlp(record):
+            yield where, record
+            continue
+        try:
+            yield from flat_spans(record, where)
+        except TraceError as error:
+            report.leave_out(error)
 
 
 def _nested_row(
@@ -111,14 +133,20 @@ def _span(item: Mapping[str, JSON], above: str | None, where: str, options: Read
     kind = span_kind(get(attributes, "openinference", "span", "kind"))
     if kind == "UNKNOWN":
         kind = span_kind(record.get("span_kind"))
+    if kind == "UNKNOWN":
+        kind = genai_kind(attributes)
     inputs, outputs = inputs_and_outputs(attributes, kind, place, options.report)
+    if inputs is None and outputs is None:
+        inputs, outputs = genai_contents(attributes, kind)
+    task = task_id(attributes)
+    tool_name = _text(get(attributes, "tool", "name") or get(attributes, "gen_ai", "tool", "name"))
     start, end = _times(record, place, options)
     code = status(_first(record, "status_code", "status.status_code", "status.code", "status"))
     name = _text(_first(record, "span_name", "name"))
     span = Span(
         span_id=span_id,
         parent_id=above or (None if parent is None else _text(parent)),
-        name=_text(get(attributes, "tool", "name")) or name if kind == "TOOL" else name,
+        name=tool_name or name if kind == "TOOL" else name,
         kind=kind,
         start=start,
         end=end,
@@ -126,7 +154,7 @@ def _span(item: Mapping[str, JSON], above: str | None, where: str, options: Read
         outputs=outputs,
         status=code,
         error=error_text(record, code),
-        attributes=kept_attributes(attributes),
+        attributes={**kept_attributes(attributes), **({} if task is None else {"task_id": task})},
     )
     return replace(span, **{key: mend_value(getattr(span, key), f"{place}, {key}", options) for key in _TEXT_FIELDS})
 

@@ -53,12 +53,28 @@ def test_formats_are_told_apart(tmp_path: Path, value: JSON, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [3, "text", {"resourceSpans": []}, [[1]], {"errors": []}, {"events": [], "context": {}}]
+    "value", [3, "text", {"resourceSpans": 3}, [[1]], {"errors": []}, {"events": [], "context": {}}]
 )
 def test_what_is_no_known_format_names_the_known_ones(tmp_path: Path, value: JSON) -> None:
     path = write(tmp_path / "a.json", value)
     with pytest.raises(TraceError, match=r"a\.json: no known format \(dataset, agentrx, mlflow, openinference\)"):
         sniff(path)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({"trace": {}, "observations": []}, "it seems to be a Langfuse export; export it as OpenTelemetry spans"),
+        ([{"run_type": "chain", "inputs": {}, "id": "1"}], "it seems to be a run of LangSmith"),
+        ({"app_name": "x", "events": []}, "it seems to be a session of Google's ADK"),
+        ({"object": "trace", "workflow_name": "x"}, "it seems to be an export of the OpenAI Agents SDK"),
+        ({"colour": 1, "age": 2}, r"\(keys: age, colour\): accepted are MLflow traces"),
+        (3, r"\(a int\): accepted are .*OTLP"),
+    ],
+)
+def test_what_another_system_wrote_is_named(tmp_path: Path, value: JSON, message: str) -> None:
+    with pytest.raises(TraceError, match=rf"a\.json: no known format .*{message}"):
+        read(write(tmp_path / "a.json", value))
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
@@ -153,7 +169,7 @@ def test_every_reader_gives_unique_ids_and_rows_that_survive_a_round_trip(
 ) -> None:
     source = {
         "agentrx": shared_data / "agentrx_tau",
-        "openinference": shared_data / "formats" / "captured" / "openinference_langgraph_readablespan.jsonl",
+        "openinference": shared_data / "formats" / "captured" / "google_adk_otlp_json.json",
         "mlflow": shared_data / "formats" / "captured" / "mlflow_langgraph_autolog.json",
         "dataset": tmp_path / "first.jsonl",
     }
