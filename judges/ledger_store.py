@@ -161,6 +161,13 @@ class Ledger:
         with self._use() as db:
             return _spent(db, run)
 
+    def began(self) -> str:
+        """When the oldest reply in it came, in seconds since the epoch: tells a ledger from one that took its place.
+        Empty where it holds no reply."""
+        with self._use() as db:
+            (first,) = db.execute("SELECT MIN(finished) FROM calls WHERE status = 'done'").fetchone()
+        return "" if first is None else repr(first)
+
     def failed(self, run: str) -> int:
         """How many of the run's calls ended without a reply, or were cut off by a kill."""
         with self._use() as db:

@@ -24,12 +24,14 @@ _DIGITS = 16
 @dataclass(frozen=True)
 class HeldOutUse:
     """One use. `proof` is a hash of all that its outcome follows from; `programs`: judge name -> hash of its program;
-    `traces`: the first digits of their contents' hashes. `id` and `time` tell it from any other."""
+    `traces`: the first digits of their contents' hashes. `readings` tells apart readings of one proof that were made
+    anew ("": nothing was read yet). `id` and `time` tell it from any other."""
 
     proof: str
     model: str
     programs: Mapping[str, str]
     traces: tuple[str, ...]
+    readings: str = ""
     time: str = field(default_factory=lambda: datetime.now(UTC).isoformat())
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
@@ -53,7 +55,7 @@ def read_uses(path: Path) -> list[HeldOutUse]:
         values = parse_json(line, where)
         try:
             use = HeldOutUse(**{**values, "traces": tuple(values["traces"])})
-            whole = all(isinstance(text, str) for text in (use.proof, use.time, use.id, *use.traces))
+            whole = all(isinstance(text, str) for text in (use.proof, use.readings, use.time, use.id, *use.traces))
         except (TypeError, KeyError):
             whole = False
         if not whole:
@@ -78,6 +80,11 @@ def append_use(path: Path, use: HeldOutUse) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def is_same(use: HeldOutUse, earlier: HeldOutUse) -> bool:
+    """Whether `use` goes on with, or looks again at, what `earlier` began: nothing new is learnt of the traces."""
+    return use.proof == earlier.proof and earlier.readings in ("", use.readings)
 
 
 def place_of(use: HeldOutUse, uses: Iterable[HeldOutUse]) -> int:

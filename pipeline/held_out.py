@@ -11,7 +11,7 @@ from pathlib import Path
 
 from judges.program import JudgeSuite
 from labeled_traces.dataset import Dataset
-from labeled_traces.held_out_use import HeldOutUse, append_use, place_of, read_uses
+from labeled_traces.held_out_use import HeldOutUse, append_use, is_same, place_of, read_uses
 from labeled_traces.split import SplitManifest, check_prompt_leak
 
 TEST_USES = "test_uses.jsonl"
@@ -33,15 +33,15 @@ def uses_beside(data: Path) -> Path:
 
 
 def record_use(use: HeldOutUse, shared: Path, own: Path, say: Callable[[str], None]) -> int:
-    """Which use of its held-out traces this is, from 1. What `own` (the record of the run's folder) holds already with
-    the same proof is the same use again: nothing is added.
+    """Which use of its held-out traces this is, from 1. What `own` (the record of the run's folder) holds already, with
+    the same proof from the same readings, is the same use again: nothing is added.
 
     Raises:
         TraceError: a record is damaged.
         OSError: the run's folder cannot be written.
     """
     mine, others = read_uses(own), read_uses(shared)
-    known = next((one for one in mine if one.proof == use.proof), None)
+    known = next((earlier for earlier in mine if is_same(use, earlier)), None)
     if known is None:
         append_use(own, use)
     use = known or use

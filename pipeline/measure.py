@@ -111,13 +111,14 @@ def measure(work: Measurement, say: Say) -> Measured:
     model = ", ".join(sorted({program.knobs.model for program in suite.programs.values()}))
     say(f"results: {out}")
     say(suite_cost(suite, list(rows), work.settings.repeats, Models(work.prices, work.timeout)).in_words(work.budget))
-    uses = 0
-    if held_out:
-        programs = {name: program.hash for name, program in suite.programs.items()}
-        use = HeldOutUse(text_hash(json.dumps(_content(work, suite, rows))), model, programs, held_out)
-        uses = record_use(use, shared, out / TEST_USES, say)
     out.mkdir(parents=True, exist_ok=True)
+    uses = 0
     with open_lm(out / "ledger.sqlite", "run", work.budget, work.prices, work.timeout) as lm:
+        if held_out:
+            proof = text_hash(json.dumps(_content(work, suite, rows)))
+            programs = {name: program.hash for name, program in suite.programs.items()}
+            use = HeldOutUse(proof, model, programs, held_out, lm.ledger.began())
+            uses = record_use(use, shared, out / TEST_USES, say)
         judgments = _judge(work, suite, rows, lm, out)
         usage = lm.spent()
     table = match_judgments(list(rows), suite.rule.apply(judgments), matcher)

@@ -53,7 +53,7 @@ def prove(run: Run, tuned: JudgeSuite, lm: LedgerLM, say: Say) -> Result:
     check_leak(tuned, run.dataset, run.manifest)
     shared = run.config.output / TEST_USES if run.config.data.path is None else uses_beside(run.config.data.path)
     programs = {name: program.hash for name, program in tuned.programs.items()}
-    use = HeldOutUse(proof_hash(run, tuned), run.model, programs, contents(rows))
+    use = HeldOutUse(proof_hash(run, tuned), run.model, programs, contents(rows), lm.ledger.began())
     uses = record_use(use, shared, run.folder[TEST_USES], say)
     judgments = {
         SEED: _judge(run, SEED, run.suite, rows, lm),

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from labeled_traces.dataset import LabeledTrace
-from labeled_traces.held_out_use import HeldOutUse, append_use, contents, place_of, read_uses
+from labeled_traces.held_out_use import HeldOutUse, append_use, contents, is_same, place_of, read_uses
 from labeled_traces.trace import JSON, Span, Trace, TraceError
 
 
@@ -15,7 +16,7 @@ def row(trace_id: str, text: str, **fields: JSON) -> LabeledTrace:
 
 
 def use(*traces: str, time: str = "2026-01-01") -> HeldOutUse:
-    return HeldOutUse("proof", "model", {"plan_quality": "p"}, traces, time)
+    return HeldOutUse("proof", "model", {"plan_quality": "p"}, traces, time=time)
 
 
 def test_what_is_appended_is_read(tmp_path: Path) -> None:
@@ -38,11 +39,11 @@ def test_a_line_that_is_no_use(tmp_path: Path, line: str) -> None:
         read_uses(path)
 
 
-@pytest.mark.parametrize("change", [{"time": 1}, {"traces": [1]}, {"traces": None}, {"more": 1}, {"proof": None}])
-def test_a_field_that_is_no_use(tmp_path: Path, change: dict[str, JSON]) -> None:
-    import json
-    from dataclasses import asdict
+WRONG: list[JSON] = [{"time": 1}, {"traces": [1]}, {"traces": None}, {"more": 1}, {"proof": None}, {"readings": 1}]
 
+
+@pytest.mark.parametrize("change", WRONG)
+def test_a_field_that_is_no_use(tmp_path: Path, change: dict[str, JSON]) -> None:
     path = tmp_path / "uses.jsonl"
     path.write_text(json.dumps({**asdict(use("a")), **change}))
     with pytest.raises(TraceError, match="is no use of a testset as this program records it"):
@@ -53,6 +54,14 @@ def test_a_trace_is_known_by_its_content() -> None:
     assert contents([row("t", "x"), row("u", "y")]) == contents([row("v", " y ", group="g"), row("w", "x")])
     assert len(contents([row("t", "x"), row("u", "x")])) == 1
     assert contents([row("t", "z")]) != contents([row("t", "x")])
+
+
+def test_the_same_proof_from_the_same_readings_is_the_same_use() -> None:
+    first = use("a")
+    read = replace(first, readings="1")
+    assert [is_same(read, first), is_same(read, read), is_same(first, first)] == [True] * 3
+    others = [replace(read, readings="2"), replace(read, readings=""), replace(read, proof="other")]
+    assert [is_same(other, read) for other in others] == [False] * 3
 
 
 def test_uses_count_that_share_a_trace() -> None:

@@ -293,6 +293,15 @@ def test_a_proof_that_was_changed_is_a_further_use(tmp_path: Path, file: str, ol
     assert validate_run(run.folder.path, quiet).test_uses == 1
 
 
+def test_a_testset_that_is_read_anew_is_a_further_use(tmp_path: Path) -> None:
+    """Another ledger, another draw of judgments: who looks twice may choose."""
+    config = cheap(tmp_path, data={"simulated": {"traces": 30}}, rule={"enabled": True})
+    run, _, _ = optimize(config, quiet)
+    assert [validate_run(run.folder.path, quiet).test_uses for _ in range(2)] == [1, 1]
+    run.folder.ledger.unlink()
+    assert [validate_run(run.folder.path, quiet).test_uses for _ in range(2)] == [2, 2]
+
+
 def test_what_changes_no_result_is_no_further_use(tmp_path: Path) -> None:
     run, _, _ = optimize(cheap(tmp_path, data={"simulated": {"traces": 30}}), quiet)
     validate_run(run.folder.path, quiet)
