@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from judges.lm import JudgeError, LMRequest
@@ -17,11 +17,18 @@ TOKENS_PER_CALL = 64
 
 @dataclass(frozen=True)
 class Usage:
-    """`calls` sent, `tokens` (prompt and completion), `cost` in dollars (of the calls whose price is known)."""
+    """`calls` sent, `tokens` (prompt and completion), `cost` in dollars (of the calls whose price is known).
+    `unpriced`: there were others."""
 
     calls: int = 0
     tokens: int = 0
     cost: float = 0.0
+    unpriced: bool = False
+
+    @property
+    def dollars(self) -> float | None:
+        """What all calls cost; None where a price is unknown: unknown is not zero."""
+        return None if self.unpriced else self.cost
 
 
 @dataclass(frozen=True)
@@ -93,6 +100,14 @@ def reserved_tokens(request: LMRequest) -> tuple[int, int]:
         texts.append(json.dumps(request.schema))
     size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
     return math.ceil(size / FEWEST_BYTES_PER_TOKEN) + TOKENS_PER_CALL, request.max_tokens
+
+
+def unknown_price(models: Iterable[str]) -> JudgeError:
+    """What is wrong with a budget in dollars for these models."""
+    return JudgeError(
+        f"the price of {', '.join(sorted(models))} is unknown, so a budget in dollars cannot be kept: give its price "
+        "in dollars per million tokens (prices), or a budget in calls or tokens"
+    )
 
 
 def _check_amount(name: str, value: object) -> None:

@@ -9,7 +9,7 @@ from judges.ledger_store import Ledger
 from judges.lm import BudgetExhausted, LMError, LMRequest, ProviderDown
 
 GIVE_UP_AFTER = 8
-"""Calls, each with all its retries. What ends a passing disturbance is not counted twice: see `Health.failed`."""
+"""So many calls in a row that fail, each with all its retries."""
 _KEPT = "every reply so far is kept in the ledger {}: start the same command again to go on"
 
 
@@ -32,6 +32,8 @@ class Health:
             raise ProviderDown(why)
 
     def answered(self, request: LMRequest) -> None:
+        """Now, or in an earlier attempt of the run: when that is resumed, all that is sent is what failed then, and
+        what fails for ever must not look like a provider that is down."""
         with self._lock:
             self._answered.add(_target(request))
             self._failures[_target(request)] = 0

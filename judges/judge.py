@@ -64,15 +64,24 @@ async def judge(program: JudgeProgram, trace: Trace, lm: LM, repeat: int, seed: 
 def estimate_call(program: JudgeProgram, trace: Trace) -> tuple[int, int]:
     """Prompt tokens (about) and most completion tokens of one judgment.
 
-    Its plan extraction is included, though the judges and repeats of a trace share one; the extracted plan itself,
-    which is not known yet, is not.
+    Its plan extraction (`estimate_plan`) is included, though the judges and repeats of a trace share one; the extracted
+    plan itself, which is not known yet, is not.
     """
-    rendering = _rendered(_Identity(trace), program.knobs.trace_tokens)
-    requests = [judge_request(program, rendering, None, 0, None)]
-    if wants_plan(program):
-        requests.append(plan_request(program, rendering))
-    texts = (message.content for request in requests for message in request.messages)
-    return sum(map(estimate_tokens, texts)), sum(request.max_tokens for request in requests)
+    request = judge_request(program, _rendered(_Identity(trace), program.knobs.trace_tokens), None, 0, None)
+    prompt, completion = _most(request)
+    plan_prompt, plan_completion = estimate_plan(program, trace)
+    return prompt + plan_prompt, completion + plan_completion
+
+
+def estimate_plan(program: JudgeProgram, trace: Trace) -> tuple[int, int]:
+    """The same of the plan extraction alone; zeros for a judge that is shown no plan."""
+    if not wants_plan(program):
+        return 0, 0
+    return _most(plan_request(program, _rendered(_Identity(trace), program.knobs.trace_tokens)))
+
+
+def _most(request: LMRequest) -> tuple[int, int]:
+    return sum(estimate_tokens(message.content) for message in request.messages), request.max_tokens
 
 
 def judge_request(

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
-from judges.budget import Budget, Usage, reserved_tokens
+from judges.budget import Budget, Usage, reserved_tokens, unknown_price
 from judges.health import Health
 from judges.ledger_store import Ledger, Reservation, as_stored
 from judges.lm import LM, BudgetExhausted, JudgeError, LMError, LMReply, LMRequest, RetryingLM
@@ -67,6 +67,7 @@ class LedgerLM:
         self._cost_of: CostOf = cost_of or (lambda *_: None)
         self._attempts = inner.attempts if isinstance(inner, RetryingLM) else self._one_attempt
         self._health = Health(ledger)
+        self._unpriced = False
 
     def __enter__(self) -> LedgerLM:
         return self
@@ -81,8 +82,13 @@ class LedgerLM:
         self.ledger.close()
 
     def spent(self) -> Usage:
-        """What the run has paid for, in this attempt and in earlier ones."""
-        return self.ledger.spent(self.run)
+        """What the run has paid for, or may have, in this attempt and in earlier ones."""
+        spent = self.ledger.spent(self.run)
+        return replace(spent, unpriced=spent.unpriced or self._unpriced)
+
+    def kept(self) -> int:
+        """How many of the calls that were paid for have left a reply in the ledger."""
+        return self.ledger.spent(self.run).calls - self.ledger.failed(self.run)
 
     async def complete(self, request: LMRequest) -> LMReply:
         """See `LM.complete`.
@@ -96,6 +102,7 @@ class LedgerLM:
         key = request.key
         while True:
             if (reply := self.ledger.find(key)) is not None:
+                self._health.answered(request)
                 return reply
             if self._replay:
                 raise NotInLedger(
@@ -144,14 +151,14 @@ class LedgerLM:
                 try:
                     ended = await anext(attempts)
                 except BaseException as error:
-                    self._settle(key, error)
+                    self._settle(key, error, most)
                     if isinstance(error, LMError):
                         self._health.failed(request, error)
                     raise
                 if isinstance(ended, LMReply):
                     self._health.answered(request)
                     return self._keep(key, request, ended, most)
-                self._settle(key, ended)
+                self._settle(key, ended, most)
                 try:
                     known = await self._reserve(key, request, most)
                 except BudgetExhausted:
@@ -172,12 +179,14 @@ class LedgerLM:
                 return None
             await asyncio.sleep(POLL_SECONDS)
 
-    def _settle(self, key: str, error: BaseException) -> None:
+    def _settle(self, key: str, error: BaseException, most: Usage) -> None:
         """Charges an attempt that gave no reply. A wrong setting is found before anything is sent."""
         if isinstance(error, JudgeError):
             self.ledger.release(key)
-        else:
-            self.ledger.fail(key, billed=error.billed if isinstance(error, LMError) else True)
+            return
+        billed = error.billed if isinstance(error, LMError) else True
+        self._unpriced |= billed and most.unpriced
+        self.ledger.fail(key, billed)
 
     def _keep(self, key: str, request: LMRequest, reply: LMReply, most: Usage) -> LMReply:
         tokens = reply.prompt_tokens + reply.completion_tokens
@@ -194,8 +203,5 @@ class LedgerLM:
         prompt_tokens, completion_tokens = reserved_tokens(request)
         cost = self._cost_of(request, prompt_tokens, completion_tokens)
         if cost is None and self.budget.dollars is not None:
-            raise JudgeError(
-                f"the price of {request.model} is unknown, so a budget in dollars cannot be kept: give its price in "
-                "dollars per million tokens (prices), or a budget in calls or tokens"
-            )
-        return Usage(1, prompt_tokens + completion_tokens, cost or 0.0)
+            raise unknown_price([request.model])
+        return Usage(1, prompt_tokens + completion_tokens, cost or 0.0, unpriced=cost is None)

@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -158,8 +158,10 @@ class Ledger:
 
     def spent(self, run: str) -> Usage:
         """What the run has paid for: calls in flight are not in it."""
+        # A reply without a count of tokens has no cost either, but a price where one was reserved for it.
+        select = "SELECT 1 FROM calls WHERE run = ? AND status = 'done' AND cost IS NULL AND reserved_cost = 0 LIMIT 1"
         with self._use() as db:
-            return _spent(db, run)
+            return replace(_spent(db, run), unpriced=db.execute(select, (run,)).fetchone() is not None)
 
     def began(self) -> str:
         """When the oldest reply in it came, in seconds since the epoch: tells a ledger from one that took its place.

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
-from judges.budget import Budget
+from judges.budget import Budget, unknown_price
 from judges.connect import Models, is_simulated
-from judges.judge import estimate_call
+from judges.judge import estimate_call, estimate_plan
 from judges.lm import LMRequest
-from judges.program import JudgeSuite
+from judges.plan import wants_plan
+from judges.program import JudgeProgram, JudgeSuite
 from labeled_traces.dataset import LabeledTrace
 
 _SAMPLE = 25
@@ -18,23 +19,40 @@ _SAMPLE = 25
 
 @dataclass(frozen=True)
 class Cost:
-    """Tokens and dollars are upper bounds. `dollars` is None where a price is unknown; `simulated`: all is free."""
+    """Calls, tokens and dollars are upper bounds, but for replies that are cut and asked for again.
 
-    calls: int
-    prompt_tokens: int
-    completion_tokens: int
-    dollars: float | None
-    simulated: bool
+    `known`: dollars of the models with a price. `paid`: the models that are not simulated; `unpriced`: those of them
+    without a price. `uncounted`: paid models whose calls are not in the numbers: how many it will be is not known.
+    """
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    known: float = 0.0
+    paid: frozenset[str] = frozenset()
+    unpriced: frozenset[str] = frozenset()
+    uncounted: frozenset[str] = frozenset()
 
     def __add__(self, other: Cost) -> Cost:
-        unknown = self.dollars is None or other.dollars is None
         return Cost(
             self.calls + other.calls,
             self.prompt_tokens + other.prompt_tokens,
             self.completion_tokens + other.completion_tokens,
-            None if unknown else (self.dollars or 0.0) + (other.dollars or 0.0),
-            self.simulated and other.simulated,
+            self.known + other.known,
+            self.paid | other.paid,
+            self.unpriced | other.unpriced,
+            self.uncounted | other.uncounted,
         )
+
+    @property
+    def dollars(self) -> float | None:
+        """None where a price is unknown."""
+        return None if self.unpriced else self.known
+
+    @property
+    def simulated(self) -> bool:
+        """All is free."""
+        return not self.paid
 
     def in_words(self, budget: Budget) -> str:
         if self.simulated:
@@ -45,28 +63,58 @@ class Cost:
             f"cost: about {self.calls:,} calls, up to {_rounded(self.prompt_tokens)} prompt and "
             f"{_rounded(self.completion_tokens)} reply tokens; {money}"
         )
+        if self.uncounted:
+            text += f"; what {', '.join(sorted(self.uncounted))} takes to write proposals comes on top"
         caps = [f"{value:,} {name}" for name, value in vars(budget).items() if value is not None]
         return f"{text}; the budget ends it at {' or '.join(caps)}" if caps else text
 
 
-def suite_cost(
-    suite: JudgeSuite,
-    rows: Sequence[LabeledTrace],
-    readings: float,
-    models: Models,
-) -> Cost:
-    """Every judge of the suite reads every row `readings` times: the mean over a sample of the rows, scaled up."""
+def announce(cost: Cost, budget: Budget, say: Callable[[str], None]) -> None:
+    """Tells what comes before anything is spent.
+
+    Raises:
+        JudgeError: the budget is in dollars, and a model has no known price.
+    """
+    say(cost.in_words(budget))
+    if budget.dollars is not None and cost.unpriced:
+        raise unknown_price(cost.unpriced)
+
+
+def suite_cost(suite: JudgeSuite, rows: Sequence[LabeledTrace], readings: float, models: Models) -> Cost:
+    """Every judge of the suite reads every row `readings` times: the mean over a sample of the rows, scaled up. A plan
+    is extracted once per row, for all judges and readings that share a model and a rendering."""
     sample = rows[:: max(1, len(rows) // _SAMPLE)][:_SAMPLE]
-    scale = len(rows) / max(1, len(sample)) * readings
-    total = Cost(0, 0, 0, 0.0, True)
+    plans: dict[tuple[object, ...], JudgeProgram] = {}
+    total = Cost()
     for program in suite.programs.values():
         estimates = [estimate_call(program, row.trace) for row in sample]
-        prompt = round(sum(tokens for tokens, _ in estimates) * scale)
-        completion = round(sum(tokens for _, tokens in estimates) * scale)
-        dollars = models.cost_of(LMRequest(program.knobs.model, ()), prompt, completion)
-        calls = round(len(rows) * readings)
-        total += Cost(calls, prompt, completion, dollars, is_simulated(program.knobs.model))
+        if wants_plan(program) and readings:
+            knobs = program.knobs
+            plans[knobs.model, knobs.endpoint, knobs.max_tokens, knobs.trace_tokens] = program
+        shared = [estimate_plan(program, row.trace) for row in sample]
+        alone = [(call[0] - plan[0], call[1] - plan[1]) for call, plan in zip(estimates, shared, strict=True)]
+        total += _cost(program.knobs.model, alone, len(rows) * readings, models)
+    for program in plans.values():
+        shared = [estimate_plan(program, row.trace) for row in sample]
+        total += _cost(program.knobs.model, shared, len(rows), models)
     return total
+
+
+def uncounted_cost(model: str, models: Models) -> Cost:
+    """Of a model that is asked nobody knows how often."""
+    cost = _cost(model, [], 0, models)
+    return replace(cost, uncounted=cost.paid)
+
+
+def _cost(model: str, sample: Sequence[tuple[int, int]], calls: float, models: Models) -> Cost:
+    """So many calls whose prompt and completion tokens are on average those of the sample."""
+    scale = calls / max(1, len(sample))
+    prompt, completion = (round(sum(tokens[i] for tokens in sample) * scale) for i in (0, 1))
+    # Asked of at least one token: of none, a model without a price would cost nothing.
+    unpriced = models.cost_of(LMRequest(model, ()), 1000, 1000) is None
+    dollars = models.cost_of(LMRequest(model, ()), prompt, completion)
+    paid = frozenset() if is_simulated(model) else frozenset({model})
+    return Cost(round(calls), prompt, completion, dollars or 0.0, paid, paid if unpriced else frozenset())
 
 
 def _rounded(number: int) -> str:

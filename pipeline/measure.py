@@ -20,7 +20,7 @@ from labeled_traces.held_out_use import HeldOutUse, contents, read_uses
 from labeled_traces.split import PARTS, SplitManifest
 from labeled_traces.trace import text_hash
 from pipeline.config import PipelineError
-from pipeline.cost import suite_cost
+from pipeline.cost import announce, suite_cost
 from pipeline.evaluate import EvaluateSettings, EvaluationStopped, check_replies, evaluate, save_judgments
 from pipeline.held_out import TEST_USES, check_leak, record_use, uses_beside
 from pipeline.matching import build_matcher
@@ -29,7 +29,6 @@ from pipeline.metrics.estimate import Estimate
 from pipeline.metrics.suite import dimension_metrics, suite_metrics
 from pipeline.metrics.table import match_judgments
 from pipeline.prepare import Say, with_knobs
-from pipeline.prove import known_cost
 from pipeline.run_folder import open_judges
 
 
@@ -110,7 +109,8 @@ def measure(work: Measurement, say: Say) -> Measured:
     out = work.out or _folder(work, suite, rows)
     model = ", ".join(sorted({program.knobs.model for program in suite.programs.values()}))
     say(f"results: {out}")
-    say(suite_cost(suite, list(rows), work.settings.repeats, Models(work.prices, work.timeout)).in_words(work.budget))
+    cost = suite_cost(suite, list(rows), work.settings.repeats, Models(work.prices, work.timeout))
+    announce(cost, work.budget, say)
     out.mkdir(parents=True, exist_ok=True)
     uses = 0
     with open_lm(out / "ledger.sqlite", "run", work.budget, work.prices, work.timeout) as lm:
@@ -131,7 +131,7 @@ def measure(work: Measurement, say: Say) -> Measured:
         dimensions={name: dimension_metrics(table, name, settings) for name in table.dimensions},
         outcomes=Counter(str(judgment.outcome) for judgment in judgments),
         usage=usage,
-        cost=known_cost(usage, judgments),
+        cost=usage.dollars,
         test_uses=uses,
         judgments=out / "judgments.jsonl",
     )

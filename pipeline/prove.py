@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 
-from judges.budget import Usage
 from judges.judgment import HOLISTIC, Judgment, Outcome
 from judges.ledger import LedgerLM
 from judges.program import JudgeSuite
@@ -47,9 +46,7 @@ def prove(run: Run, tuned: JudgeSuite, lm: LedgerLM, say: Say) -> Result:
     rows = list(testset)
     if tuned.hash == run.suite.hash:
         nothing = Validation(Verdict.INCONCLUSIVE, (UNCHANGED,), {})
-        spent = lm.spent()
-        cost = spent.cost if spent.cost or not spent.calls or run.simulated else None
-        return _result(_Proof(run, tuned, nothing, {}, (), 0, cost, steps), lm, rows)
+        return _result(_Proof(run, tuned, nothing, {}, (), 0, steps), lm, rows)
     check_leak(tuned, run.dataset, run.manifest)
     shared = run.config.output / TEST_USES if run.config.data.path is None else uses_beside(run.config.data.path)
     programs = {name: program.hash for name, program in tuned.programs.items()}
@@ -68,8 +65,7 @@ def prove(run: Run, tuned: JudgeSuite, lm: LedgerLM, say: Say) -> Result:
     validation = validate(tables[SEED], tables[TUNED], controls, run.gates, metrics)
     sides = {name: _side(table, metrics, judgments[name]) for name, table in tables.items()}
     sides |= {name: _side(table, metrics) for name, table in controls.items()}
-    cost = known_cost(lm.spent(), [row for found in judgments.values() for row in found])
-    return _result(_Proof(run, tuned, validation, sides, tuple(controls), uses, cost, steps), lm, rows)
+    return _result(_Proof(run, tuned, validation, sides, tuple(controls), uses, steps), lm, rows)
 
 
 def proof_hash(run: Run, tuned: JudgeSuite) -> str:
@@ -92,14 +88,9 @@ def _metric_settings(run: Run) -> MetricSettings:
     return MetricSettings(seed=run.config.seed)
 
 
-def known_cost(usage: Usage, judgments: Sequence[Judgment]) -> float | None:
-    """Dollars spent; None where a judgment's price is unknown: unknown is not zero."""
-    return None if any(judgment.usable and judgment.cost is None for judgment in judgments) else usage.cost
-
-
 @dataclass(frozen=True)
 class _Proof:
-    """What a result is made from. `uses` counts those of the testset; `cost` is as in `Result`."""
+    """What a result is made from. `uses` counts those of the testset."""
 
     run: Run
     tuned: JudgeSuite
@@ -107,7 +98,6 @@ class _Proof:
     sides: Mapping[str, Side]
     controls: tuple[str, ...]
     uses: int
-    cost: float | None
     steps: tuple[StepReport, ...]
 
 
@@ -175,7 +165,7 @@ def _result(proof: _Proof, lm: LedgerLM, rows: Sequence[LabeledTrace]) -> Result
         beaten=_beaten(proof),
         differences=validation.differences,
         usage=usage,
-        cost=proof.cost,
+        cost=usage.dollars,
         test_uses=proof.uses,
         traces=len(rows),
         labels=sum(bool(dimensions & set(error.dimensions)) for row in rows for error in row.errors),

@@ -10,7 +10,7 @@ from judges.connect import Models
 from judges.ledger import LedgerLM
 from judges.program import JudgeSuite
 from pipeline.config import ExperimentConfig
-from pipeline.cost import Cost, suite_cost
+from pipeline.cost import Cost, announce, suite_cost, uncounted_cost
 from pipeline.prepare import Run, Say, prepare, reopen
 from pipeline.prove import prove
 from pipeline.report.page import write_report
@@ -62,14 +62,16 @@ def validate_run(path: Path, say: Say, caps: Mapping[str, float] | None = None) 
         return _prove(run, tuned, lm, tracker, say)
 
 
-def tuning_cost(run: Run) -> Cost:
-    """What the searches, the selection among their steps and the rule's readings may cost, if nothing of it is in the
-    ledger yet."""
+def tuning_cost(run: Run, more: int = 0) -> Cost:
+    """What the searches, the selection among their steps, the rule's readings and `more` readings of the development
+    split may cost, if nothing of it is in the ledger yet."""
     rows = list(run.development_rows)
     # The most judge calls that one dimension's searches may take; an optimizer without settings takes none.
     calls = sum(getattr(getattr(step.optimizer, "settings", None), "max_calls", 0) for step in run.steps)
     readings = (calls + selection_calls(run)) / len(rows) + (run.config.rule.repeats if run.config.rule.enabled else 0)
-    return suite_cost(run.suite, rows, readings, _models(run))
+    cost = suite_cost(run.suite, rows, readings + more, _models(run))
+    asked = {step.reflection_model for step in run.steps if getattr(step.optimizer, "reflects", True)}
+    return sum((uncounted_cost(model, _models(run)) for model in sorted(asked)), cost)
 
 
 def testset_cost(run: Run) -> Cost:
@@ -85,9 +87,9 @@ def _models(run: Run) -> Models:
 
 def _announce(run: Run, cost: Cost, lm: LedgerLM, say: Say) -> None:
     say(f"run: {run.folder.path}")
-    say(cost.in_words(lm.budget))
-    if spent := lm.spent().calls:
-        say(f"resumed: {spent:,} calls were made before and are not made again")
+    announce(cost, lm.budget, say)
+    if kept := lm.kept():
+        say(f"resumed: {kept:,} calls were made before and are not made again")
 
 
 def _tune(run: Run, lm: LedgerLM, tracker: Tracker | None, say: Say) -> JudgeSuite:

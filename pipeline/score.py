@@ -21,13 +21,12 @@ from labeled_traces.taxonomy import load_taxonomy
 from labeled_traces.trace import JSON, TraceError
 from pipeline.assessments import has_score, left_overs, to_assessments
 from pipeline.config import PipelineError
-from pipeline.cost import Cost, suite_cost
+from pipeline.cost import Cost, announce, suite_cost
 from pipeline.evaluate import EvaluateSettings, EvaluationStopped, check_replies, evaluate
 from pipeline.export.exported import Exported, suite_of
 from pipeline.export.registry import PREFIX, Registry
 from pipeline.mlflow_traces import MlflowTraces, assessments_of, without_assessments
 from pipeline.prepare import Say
-from pipeline.prove import known_cost
 
 _BATCH = 50
 """Traces that are judged before their assessments are logged."""
@@ -112,7 +111,7 @@ def score(work: Scoring, say: Say) -> Scored:
     say(f"{found.traces} traces, {len(found.new)} with a score missing")
     today = f"score {datetime.now(UTC):%Y-%m-%d}"
     with open_lm(work.out / "ledger.sqlite", today, work.budget, work.prices, work.timeout) as lm:
-        say(found.cost(suite, Models(work.prices, work.timeout)).in_words(work.budget))
+        announce(found.cost(suite, Models(work.prices, work.timeout)), work.budget, say)
         writer = _Writer(store, champions, suite, work.prefix)
         try:
             for batch in found.batches():
@@ -128,7 +127,7 @@ def score(work: Scoring, say: Say) -> Scored:
         findings=writer.findings,
         outcomes=dict(Counter(str(judgment.outcome) for judgment in writer.judgments)),
         usage=usage,
-        cost=known_cost(usage, writer.judgments),
+        cost=usage.dollars,
         unreadable=tuple(found.unreadable),
     )
 
@@ -178,7 +177,7 @@ class _Found:
                 yield group[start : start + _BATCH]
 
     def cost(self, suite: JudgeSuite, models: Models) -> Cost:
-        total = Cost(0, 0, 0, 0.0, True)
+        total = Cost()
         for batch in self.batches():
             total += suite_cost(_part(suite, batch[0].missing), [new.row for new in batch], 1, models)
         return total

@@ -43,8 +43,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
         rows.append([name, changed, gain, str(found["trials"]), str(found["judge_calls"]), found["program"]])
     rule = ", ".join(f"{key} {value}" for key, value in suite.rule.to_json().items())
     programs = run.folder.programs(TUNED)
-    spent = usage.cost if usage.cost or not usage.calls or run.simulated else None
-    cost = f"{usage.calls:,} calls, {usage.tokens:,} tokens, {money(spent, run.simulated)}"
+    cost = f"{usage.calls:,} calls, {usage.tokens:,} tokens, {money(usage.dollars, run.simulated)}"
     about = f"decision rule: {rule}\nprograms: {programs}\nCost: {cost}"
     following = f"Next, on the testset:\n  {command('validate', run.folder.path)}"
     if suite.hash == run.suite.hash:
@@ -59,6 +58,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
             "decision_rule": suite.rule.to_json(),
             "calls": usage.calls,
             "tokens": usage.tokens,
+            "cost": usage.dollars,
             **metrics,
         },
     )

@@ -81,6 +81,7 @@ class Optimizer(Protocol):
     """Searches a program; returns a new one and leaves its input unchanged. Equal seeds give equal results.
 
     Settings are a frozen dataclass that the constructor takes as `settings`: see `pipeline.settings.build_optimizer`.
+    One that never asks the reflection model says so with `reflects = False`.
     """
 
     name: str

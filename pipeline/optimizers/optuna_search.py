@@ -44,6 +44,7 @@ class OptunaOptimizer:
     """The `optuna` optimiser."""
 
     name = "optuna"
+    reflects = False
 
     def __init__(self, settings: OptunaSettings | None = None) -> None:
         self.settings = settings or OptunaSettings()

@@ -11,6 +11,7 @@ class SeedOptimizer:
     """The `seed` optimiser: returns its input, makes no call."""
 
     name = "seed"
+    reflects = False
 
     def optimize(self, program: JudgeProgram, development: Development, context: SearchContext) -> OptimizationResult:
         """As `Optimizer.optimize`."""

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from judges.budget import Usage
-from judges.judgment import Judgment
 from judges.ledger import LedgerLM
 from judges.program import JudgeSuite
 from labeled_traces.split import SplitManifest
 from pipeline.chain import STAGE_REPEATS
+from pipeline.cost import announce
 from pipeline.evaluate import EvaluateSettings, EvaluationStopped, check_replies, evaluate, save_judgments
 from pipeline.export.reference import Reference
 from pipeline.metrics.bootstrap import MetricSettings
@@ -21,7 +21,7 @@ from pipeline.metrics.estimate import Estimate
 from pipeline.metrics.suite import suite_metrics
 from pipeline.metrics.table import match_judgments
 from pipeline.prepare import Run, Say, prepare
-from pipeline.prove import known_cost, prove
+from pipeline.prove import prove
 from pipeline.recalibration.config import CHAMPION, DATA, SPLIT, RecalibrationConfig
 from pipeline.recalibration.drift import find_drift
 from pipeline.recalibration.labels import PassLabels
@@ -58,15 +58,13 @@ class Work:
 @dataclass(frozen=True)
 class Decided:
     """`PROMOTED` means here: is to be promoted. `measured`: the champion on the development part of the new labels;
-    `reference`: what the champion of from now on is to be compared with. `cost` is in dollars, None where a price is
-    unknown. `result`: the gate, where it was reached."""
+    `reference`: what the champion of from now on is to be compared with. `result`: the gate, where it was reached."""
 
     decision: Decision
     reasons: tuple[str, ...]
     measured: Mapping[str, Estimate]
     reference: Reference
     usage: Usage
-    cost: float | None = None
     drifted: tuple[str, ...] = ()
     challenger: JudgeSuite | None = None
     result: Result | None = None
@@ -85,7 +83,7 @@ class Decided:
             "gate": result and result.to_json(),
             "calls": self.usage.calls,
             "tokens": self.usage.tokens,
-            "cost": self.cost,
+            "cost": self.usage.dollars,
         }
 
 
@@ -102,10 +100,9 @@ def decide(work: Work, say: Say) -> Decided:
     work.champion.save(work.folder / CHAMPION)
     run = prepare(work.config.experiment(work.folder, tuple(work.champion.programs)), say)
     with run.open_lm() as lm:
-        say((tuning_cost(run) + testset_cost(run)).in_words(lm.budget))
-        measured, judgments = _measure(run, work, lm)
-        found = _decide(run, work, measured, lm, say)
-        return replace(found, cost=known_cost(found.usage, judgments))
+        announce(tuning_cost(run, work.config.drift.repeats) + testset_cost(run), lm.budget, say)
+        measured = _measure(run, work, lm)
+        return _decide(run, work, measured, lm, say)
 
 
 def _decide(run: Run, work: Work, measured: Mapping[str, Estimate], lm: LedgerLM, say: Say) -> Decided:
@@ -138,7 +135,7 @@ def _decide(run: Run, work: Work, measured: Mapping[str, Estimate], lm: LedgerLM
     return decided(Decision.PROMOTED, reasons, reference, result=result, **more)
 
 
-def _measure(run: Run, work: Work, lm: LedgerLM) -> tuple[dict[str, Estimate], list[Judgment]]:
+def _measure(run: Run, work: Work, lm: LedgerLM) -> dict[str, Estimate]:
     """The champion on the fresh rows of the development part, by readings that no stage of the search repeats. The
     held-out part is not looked at: whether to search must not depend on it."""
     rows = [row for row in run.development_rows if row.trace_id in work.labels.fresh]
@@ -160,4 +157,4 @@ def _measure(run: Run, work: Work, lm: LedgerLM) -> tuple[dict[str, Estimate], l
     table = match_judgments(rows, run.suite.rule.apply(judgments), run.matcher)
     metrics = suite_metrics(table, MetricSettings(seed=run.config.seed))
     wanted = dict.fromkeys([*HEADLINE, "f1", *work.config.drift.metrics, "scored_share"])
-    return {name: metrics[name] for name in wanted}, judgments
+    return {name: metrics[name] for name in wanted}

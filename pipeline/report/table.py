@@ -78,7 +78,8 @@ def with_interval(estimate: Estimate | None, sign: str = "") -> str:
 
 
 def money(cost: float | None, simulated: bool) -> str:
-    if simulated:
+    """`simulated`: the judges are, but a reflection model may not be."""
+    if simulated and cost == 0:
         return "free: the model is simulated"
     return "unknown: no price is known for the model" if cost is None else f"{cost:.4f} dollars"
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from judges.budget import Budget, Price, Usage, reserved_tokens
 from judges.ledger import Ledger, LedgerLM
-from judges.lm import BudgetExhausted, JudgeError, LMReply, LMRequest, Message
+from judges.lm import BudgetExhausted, JudgeError, LMError, LMReply, LMRequest, Message
 
 if TYPE_CHECKING:
     from tests.judges.counting_model import CountingModel
@@ -186,8 +186,29 @@ def test_missing_usage_counts_what_was_reserved(ledger: Ledger, counting_model: 
     lm = LedgerLM(counting_model(lambda _: LMReply("x")), ledger, "run", Budget(dollars=1.0), cost_of=lambda *_: 0.25)
     (reply,) = counting_model.ask(lm, counting_model.request())
     assert reply.cost is None, "unknown is not zero, and no estimate either"
-    assert lm.spent().cost == 0.25
+    assert lm.spent().dollars == 0.25
     assert lm.spent().tokens > 100
+
+
+@pytest.mark.parametrize("reply", [LMReply("x", "stop", 10, 5), LMReply("x")])
+def test_unknown_dollars_stay_unknown(tmp_path: Path, counting_model: Models, reply: LMReply) -> None:
+    path = tmp_path / "ledger.sqlite"
+    with LedgerLM(counting_model(lambda _: reply), Ledger(path), "run") as lm:
+        counting_model.ask(lm, counting_model.request())
+        assert lm.spent().dollars is None
+        assert LedgerLM(counting_model(), lm.ledger, "other").spent().dollars == 0.0
+    with LedgerLM(counting_model(), Ledger(path), "run") as lm:
+        assert lm.spent().dollars is None, "and when the run goes on"
+
+
+def test_failures_of_a_model_without_a_price_have_no_known_cost(ledger: Ledger, counting_model: Models) -> None:
+    def fail(_: LMRequest) -> LMReply:
+        raise LMError("timeout", "no reply")
+
+    lm = LedgerLM(counting_model(fail), ledger, "run")
+    with pytest.raises(LMError):
+        counting_model.ask(lm, counting_model.request())
+    assert lm.spent().dollars is None
 
 
 def test_a_reply_without_a_cost_is_priced(ledger: Ledger, counting_model: Models) -> None:

@@ -15,7 +15,7 @@ CONFIG = Path("recalibration.yaml")
     [
         (1.5, False, "12,345 calls, 67,890 tokens, 1.5000 dollars"),
         (None, False, "12,345 calls, 67,890 tokens, unknown: no price is known for the model"),
-        (None, True, "12,345 calls, 67,890 tokens, free: the model is simulated"),
+        (0.0, True, "12,345 calls, 67,890 tokens, free: the model is simulated"),
     ],
 )
 def test_a_pass_says_what_it_cost_and_what_is_next(cost: float | None, simulated: bool, shown: str) -> None:

@@ -107,7 +107,14 @@ def test_columns_are_aligned() -> None:
 
 @pytest.mark.parametrize(
     ("cost", "simulated", "text"),
-    [(0.0, True, "free"), (1.5, False, "1.5000 dollars"), (None, False, "unknown"), (0.0, False, "0.0000 dollars")],
+    [
+        (0.0, True, "free"),
+        (1.5, False, "1.5000 dollars"),
+        (None, False, "unknown"),
+        (0.0, False, "0.0000 dollars"),
+        (None, True, "unknown"),
+        (1.5, True, "1.5000 dollars"),
+    ],
 )
 def test_money(cost: float | None, simulated: bool, text: str) -> None:
     assert money(cost, simulated).startswith(text)
