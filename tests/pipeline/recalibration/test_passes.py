@@ -132,7 +132,7 @@ def test_a_pass_waits_for_labels_then_uses_each_once(place: Place, script: list[
     waiting = place.run()
     assert (waiting.decision, waiting.new_labels, waiting.more) == (Decision.NEEDS_LABELS, 6, 4)
     assert place.decisions() == []
-    place.rows.log(some(6, 3))
+    place.rows.log(some(6, 5))
     seen: list[Work] = []
     script.append(noting(seen))
     done = place.run()
