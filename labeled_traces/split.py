@@ -187,15 +187,22 @@ def check_prompt_leak(
         LeakageError: an example says that it comes from a test trace, or a text shares a run of words with a test
             trace, its labels or its reference.
     """
+    for _, what in prompt_leaks(texts, testset, words, allowed):
+        raise LeakageError(what)
+
+
+def prompt_leaks(
+    texts: Mapping[str, str], testset: Dataset, words: int = 8, allowed: Dataset | None = None
+) -> Iterator[tuple[str, str]]:
+    """The test traces that a prompt text was copied from, each with what was copied; as `check_prompt_leak`."""
     for name, text in texts.items():
         for trace_id in _sources(text):
             if trace_id in testset:
-                raise LeakageError(f"{name} holds an example of the held-out trace {trace_id!r}")
+                yield str(trace_id), f"{name} holds an example of the held-out trace {trace_id!r}"
     known = allowed if allowed is not None else ()
     for copy in copied_runs(texts, testset, words=words, known=known):
-        raise LeakageError(
-            f"{copy.name} holds {words} words in a row of the held-out trace {copy.trace_id!r}: {copy.run!r}"
-        )
+        what = f"{copy.name} holds {words} words in a row of the held-out trace {copy.trace_id!r}: {copy.run!r}"
+        yield copy.trace_id, what
 
 
 def _sources(text: str) -> Iterator[JSON]:

@@ -6,13 +6,13 @@ may be moved. What cannot be counted: a use on a copy of the data elsewhere, and
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from judges.program import JudgeSuite
 from labeled_traces.dataset import Dataset
 from labeled_traces.held_out_use import HeldOutUse, append_use, is_same, place_of, read_uses
-from labeled_traces.split import SplitManifest, check_prompt_leak
+from labeled_traces.split import SplitManifest, check_prompt_leak, prompt_leaks
 
 TEST_USES = "test_uses.jsonl"
 
@@ -22,9 +22,21 @@ def check_leak(suite: JudgeSuite, dataset: Dataset, manifest: SplitManifest) -> 
     Raises:
         LeakageError: a text of the judges was copied from a test trace.
     """
+    texts, testset, development = _leak_input(suite, dataset, manifest)
+    check_prompt_leak(texts, testset, allowed=development)
+
+
+def leaks(suite: JudgeSuite, dataset: Dataset, manifest: SplitManifest) -> Iterator[tuple[str, str]]:
+    """The test traces that a text of the judges was copied from, each with what was copied."""
+    texts, testset, development = _leak_input(suite, dataset, manifest)
+    return prompt_leaks(texts, testset, allowed=development)
+
+
+def _leak_input(
+    suite: JudgeSuite, dataset: Dataset, manifest: SplitManifest
+) -> tuple[dict[str, str], Dataset, Dataset]:
     texts = {f"{name} {part}": text for name, program in suite.programs.items() for part, text in program.parts.items()}
-    development = dataset.subset([*manifest.trainset, *manifest.valset])
-    check_prompt_leak(texts, dataset.subset(manifest.testset), allowed=development)
+    return texts, dataset.subset(manifest.testset), dataset.subset([*manifest.trainset, *manifest.valset])
 
 
 def uses_beside(data: Path) -> Path:

@@ -11,7 +11,7 @@ from typing import Any
 from judges.budget import Usage
 from judges.ledger import LedgerLM
 from judges.program import JudgeSuite
-from labeled_traces.split import SplitManifest
+from labeled_traces.split import LeakageError, SplitManifest
 from pipeline.chain import STAGE_REPEATS
 from pipeline.cost import announce
 from pipeline.evaluate import EvaluateSettings, EvaluationStopped, check_replies, evaluate, save_judgments
@@ -91,7 +91,7 @@ def decide(work: Work, say: Say) -> Decided:
     """
     Raises:
         PipelineError, JudgeError, TraceError: bad input, before the first call.
-        LeakageError: a held-out label would reach, or has reached, what it is meant to test.
+        LeakageError: a text of the champion was copied from a held-out trace.
         BudgetExhausted, LMError: as their names say; the same work goes on from there.
     """
     work.folder.mkdir(parents=True, exist_ok=True)
@@ -125,7 +125,12 @@ def _decide(run: Run, work: Work, measured: Mapping[str, Estimate], lm: LedgerLM
     if tuned.hash == run.suite.hash:
         reasons = (*drift.reasons, "the search found no better judges; the held-out labels were not touched")
         return decided(Decision.KEPT, reasons, work.reference, **more)
-    result = prove(run, tuned, lm, say)
+    try:
+        result = prove(run, tuned, lm, say)
+    except LeakageError as error:
+        # Before anything is read. The same pass would come to the same end again, for ever.
+        reasons = (*drift.reasons, f"the challenger cannot be tested: {error}; the held-out labels were not touched")
+        return decided(Decision.KEPT, reasons, work.reference, **more)
     run.folder.write_json(VALIDATION, result.to_json())
     write_report(result, run.folder[REPORT])
     reasons = (*drift.reasons, f"gate: {result.verdict}", *result.reasons)

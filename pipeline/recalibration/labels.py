@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from judges.program import JudgeSuite
 from labeled_traces.dataset import Dataset, LabeledTrace
 from labeled_traces.readers.mlflow import read_row
 from labeled_traces.readers.mlflow_labels import is_labelled
@@ -19,6 +20,7 @@ from labeled_traces.readers.report import ReadOptions
 from labeled_traces.stable_split import stable_split
 from labeled_traces.taxonomy import load_taxonomy
 from labeled_traces.trace import TraceError
+from pipeline.held_out import leaks
 from pipeline.mlflow_traces import MlflowTraces
 from pipeline.prepare import Say
 from pipeline.recalibration.config import RecalibrationConfig
@@ -46,14 +48,16 @@ class LabelSource:
     past: Sequence[Record]
     say: Say
 
-    def next(self) -> PassLabels:
-        """What a new pass works with."""
+    def next(self, champion: JudgeSuite) -> PassLabels:
+        """What a new pass works with. A trace that the champion's texts were copied from tests nothing: one that would
+        be held out is left out."""
         had = {trace_id for record in self.past for trace_id in record.traces}
         spent = {trace_id for record in self.past if record.spent for trace_id in record.traces}
         rows = self._read(spent)
         fresh = [row for row in rows if row.trace_id not in had]
         older = [row for row in rows if row.trace_id in had][: len(fresh)]
-        return PassLabels(_dataset([*fresh, *older]), frozenset(row.trace_id for row in fresh))
+        dataset = self._without_leaks(_dataset([*fresh, *older]), champion)
+        return PassLabels(dataset, frozenset(row.trace_id for row in fresh if row.trace_id in dataset))
 
     def of(self, record: Record) -> PassLabels:
         """What a pass that was stopped began with, as far as MLflow still says the same."""
@@ -70,6 +74,16 @@ class LabelSource:
         new = labels.dataset.subset(sorted(labels.fresh))
         parts = stable_split(new, self.config.seed, self.config.labels.fractions).parts
         return max(self.config.labels.least_traces - len(new), 0 if all(parts.values()) else 1)
+
+    def _without_leaks(self, dataset: Dataset, champion: JudgeSuite) -> Dataset:
+        manifest = stable_split(dataset, self.config.seed, self.config.labels.fractions)
+        leaking = dict(leaks(champion, dataset, manifest))
+        if leaking:
+            self.say(
+                f"labels: {len(leaking)} x held-out trace that the champion's prompts share words with, left out; "
+                f"first: {next(iter(leaking.values()))}"
+            )
+        return dataset.subset([trace_id for trace_id in dataset.ids if trace_id not in leaking])
 
     def _read(self, without: set[str]) -> list[LabeledTrace]:
         """The labelled traces, the newest first."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from judges.connect import is_simulated
 from labeled_traces.dataset import Dataset
+from labeled_traces.split import LeakageError
 from labeled_traces.stable_split import stable_split
 from pipeline.config import PipelineError
 from pipeline.export.exported import Exported, Provenance, suite_of
@@ -77,6 +78,10 @@ def rollback(config: RecalibrationConfig, say: Say) -> Passed:
         return _Pass(config, say).roll_back()
 
 
+class _DeletedError(PipelineError):
+    """A judge that a record names is gone."""
+
+
 class _Pass:
     def __init__(self, config: RecalibrationConfig, say: Say) -> None:
         mlflow = config.mlflow
@@ -102,7 +107,7 @@ class _Pass:
         if stopped is not None:
             self.say(f"a pass that was stopped is ended first: {stopped.run_id}")
             return self._go_on(stopped)
-        labels = self.labels.next()
+        labels = self.labels.next(suite_of(self.champions))
         new = len(labels.fresh)
         older = f", and {labels.older} older ones that no pass tuned or tested on" if labels.older else ""
         self.say(f"{new} newly labelled traces{older}")
@@ -124,11 +129,14 @@ class _Pass:
         path = self._folder(record) / DATA
         kept = PassLabels(Dataset.load(path), self.labels.fresh(record)) if path.is_file() else None
         labels = kept or self.labels.of(record)
+        reason = "its labels were changed before it ended, and their copy is gone"
         if labels.dataset.hash == record.digest:
-            return self._work(record, labels, resumed=True)
-        reason = (
-            "its labels were changed before it ended, and their copy is gone: it is given up, its labels count as used"
-        )
+            try:
+                return self._work(record, labels, resumed=True)
+            except (LeakageError, _DeletedError) as error:
+                reason = str(error)
+        # It would come to the same end for ever.
+        reason += ": the pass is given up, its labels count as used"
         after = {name: judge.version for name, judge in self.champions.items()}
         self.records.end(record, Ending("given up", after))
         return Passed("given up", (reason,), self.champions, run_id=record.run_id, resumed=True)
@@ -169,7 +177,7 @@ class _Pass:
         for name, number in numbers.items():
             judge = next((one for one in self.registry.versions(name) if one.version == number), None)
             if judge is None:
-                raise PipelineError(f"version {number} of the {name} judge was deleted while a pass was under way")
+                raise _DeletedError(f"version {number} of the {name} judge was deleted while a pass was under way")
             found[name] = judge
         return found
 

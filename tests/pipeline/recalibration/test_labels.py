@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from judges.program import seed_suite
 from labeled_traces.simulated import simulate
 from labeled_traces.stable_split import stable_split
 from pipeline.config import validated
+from pipeline.held_out import check_leak
 from pipeline.mlflow_traces import MlflowTraces
 from pipeline.recalibration.config import RecalibrationConfig
 from pipeline.recalibration.labels import LabelSource
@@ -19,6 +22,10 @@ from pipeline.recalibration.records import RECALIBRATION, Record
 
 if TYPE_CHECKING:
     from tests.mlflow_rows import MlflowRows
+
+
+NOBODY = seed_suite(dimensions=("plan_quality",))
+FRACTIONS = (0.3, 0.2, 0.5)
 
 
 def record(*traces: str, spent: bool, run_id: str = "r") -> Record:
@@ -58,7 +65,7 @@ def source(mlflow_database: str, rows: list[str]) -> Callable[..., LabelSource]:
 
 
 def test_all_is_fresh_at_first(source: Callable[..., LabelSource], rows: list[str]) -> None:
-    found = source().next()
+    found = source().next(NOBODY)
     assert set(found.dataset.ids) == found.fresh == set(rows)
     assert found.older == 0
 
@@ -66,27 +73,27 @@ def test_all_is_fresh_at_first(source: Callable[..., LabelSource], rows: list[st
 def test_what_no_gate_read_comes_again_the_newest_first_and_no_more_than_is_new(
     source: Callable[..., LabelSource], rows: list[str]
 ) -> None:
-    found = source(record(*rows[:6], spent=False)).next()
+    found = source(record(*rows[:6], spent=False)).next(NOBODY)
     assert found.fresh == set(rows[6:])
     assert set(found.dataset.ids) == set(rows[3:])
     assert found.older == 3
     # What is held out of one pass is held out of every other.
-    first = stable_split(source().next().dataset, 0, (0.3, 0.2, 0.5))
-    again = stable_split(found.dataset, 0, (0.3, 0.2, 0.5))
+    first = stable_split(source().next(NOBODY).dataset, 0, FRACTIONS)
+    again = stable_split(found.dataset, 0, FRACTIONS)
     assert set(again.testset) == set(first.testset) & set(found.dataset.ids)
 
 
 def test_what_a_gate_read_never_comes_again(source: Callable[..., LabelSource], rows: list[str]) -> None:
-    found = source(record(*rows[:6], spent=False), record(*rows[3:7], spent=True)).next()
+    found = source(record(*rows[:6], spent=False), record(*rows[3:7], spent=True)).next(NOBODY)
     assert found.fresh == set(rows[7:])
     assert set(found.dataset.ids) == {*rows[7:], rows[1], rows[2]}
 
 
 def test_older_traces_alone_start_no_pass(source: Callable[..., LabelSource], rows: list[str]) -> None:
-    found = source(record(*rows, spent=False)).next()
+    found = source(record(*rows, spent=False)).next(NOBODY)
     assert (len(found.dataset), found.fresh) == (0, frozenset())
     waiting = source(record(*rows[:3], spent=False))
-    assert waiting.more_needed(waiting.next()) == 10 - 6
+    assert waiting.more_needed(waiting.next(NOBODY)) == 10 - 6
 
 
 def test_a_pass_that_was_stopped_has_what_it_began_with(source: Callable[..., LabelSource], rows: list[str]) -> None:
@@ -95,3 +102,17 @@ def test_a_pass_that_was_stopped_has_what_it_began_with(source: Callable[..., La
     found = source(earlier, stopped).of(stopped)
     assert set(found.dataset.ids) == set(rows[2:8])
     assert found.fresh == set(rows[4:8])
+
+
+def test_what_the_champion_was_copied_from_tests_nothing(source: Callable[..., LabelSource], rows: list[str]) -> None:
+    """Its examples may come from runs of the very tasks that people label now."""
+    everything = source().next(NOBODY).dataset
+    manifest = stable_split(everything, 0, FRACTIONS)
+    shown = [manifest.testset[0], manifest.trainset[0]]
+    lines = [json.dumps({"excerpt": "x", "findings": [], "score": 3, "trace_id": trace_id}) for trace_id in shown]
+    program = NOBODY.programs["plan_quality"].with_parts({"examples": "\n".join(lines)}, "test")
+    said: list[str] = []
+    found = replace(source(), say=said.append).next(NOBODY.with_program(program))
+    assert set(found.dataset.ids) == found.fresh == set(rows) - {shown[0]}
+    assert any("1 x held-out trace that the champion's prompts share words with, left out" in line for line in said)
+    check_leak(NOBODY.with_program(program), found.dataset, stable_split(found.dataset, 0, FRACTIONS))

@@ -20,6 +20,7 @@ import yaml
 from judges.budget import Usage
 from judges.program import JudgeSuite, seed_suite
 from labeled_traces.simulated import FaultRates, rate, simulate
+from labeled_traces.split import LeakageError
 from pipeline.config import PipelineError
 from pipeline.export.exported import Provenance
 from pipeline.export.reference import REFERENCE, Reference
@@ -237,17 +238,39 @@ def test_a_stopped_pass_keeps_its_labels_and_champions(place: Place, script: lis
     assert place.run().new_labels == 12
 
 
-def test_a_stopped_pass_whose_labels_changed_is_given_up(place: Place, script: list[Any]) -> None:
+def test_a_stopped_pass_that_can_never_end_is_given_up(place: Place, script: list[Any], suite: JudgeSuite) -> None:
     def stop(_: Work) -> Decided:
         raise KeyboardInterrupt
 
-    rows = place.rows.log(some(30, 11))
-    script.append(stop)
-    with pytest.raises(KeyboardInterrupt):
-        place.run()
-    place.rows.label(next(row for row in rows if row.errors))
-    assert place.run().decision == "given up"
-    assert place.run().decision == Decision.NOTHING_NEW
+    def leak(_: Work) -> Decided:
+        raise LeakageError("the champion holds words of a held-out trace")
+
+    def given_up() -> str:
+        done = place.run()
+        assert (done.decision, place.run().decision) == ("given up", Decision.NOTHING_NEW)
+        return done.reasons[0]
+
+    def begun(seed: int) -> list[Any]:
+        rows = place.rows.log(some(30, seed))
+        script.append(stop)
+        with pytest.raises(KeyboardInterrupt):
+            place.run()
+        return rows
+
+    place.rows.label(next(row for row in begun(11) if row.errors))
+    assert "labels were changed before it ended" in given_up()
+
+    begun(50)
+    script.append(leak)
+    assert "words of a held-out trace: the pass is given up" in given_up()
+
+    begun(51)
+    from mlflow import MlflowClient
+
+    old = place.versions()["plan_quality"]
+    place.promote(better(suite, "plan_quality", "- By hand."))
+    MlflowClient(place.uri).delete_prompt_version(f"{place.prefix}plan_quality", str(old))
+    assert f"version {old} of the plan_quality judge was deleted" in given_up()
 
 
 def test_without_a_champion_it_says_what_to_do(
