@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from judges.budget import Budget, Price
 from judges.ledger import Ledger, LedgerLM
+from judges.ledger_file import check_kept, note_use
 from judges.lm import LM, LMError, LMReply, LMRequest, RetryingLM
 
 if TYPE_CHECKING:
@@ -38,10 +39,15 @@ def open_lm(
     ledger alone answers, and must be there. `keep_requests`: the ledger keeps what was sent as well.
 
     Raises:
-        JudgeError: the ledger cannot be used, or a setting is wrong.
+        JudgeError: the ledger cannot be used, or was lost while there is a budget to keep; or a setting is wrong.
     """
     models = Models(prices or {}, timeout)
-    ledger = Ledger(ledger_path, mode == "replay", keep_requests)
+    replay, path, budget = mode == "replay", Path(ledger_path), budget or Budget()
+    if not replay:
+        check_kept(path, capped=budget != Budget())
+    ledger = Ledger(path, replay, keep_requests)
+    if not replay:
+        note_use(path)
     return LedgerLM(models, ledger, run, budget, mode, models.cost_of)
 
 

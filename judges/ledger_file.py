@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import time
 from pathlib import Path
 
 from judges.lm import JudgeError
+
+log = logging.getLogger(__name__)
 
 APPLICATION_ID = 0x67706A31
 VERSION = 1
@@ -46,6 +49,36 @@ def connect(path: Path, read_only: bool) -> sqlite3.Connection:
         return _open(path, read_only)
     except (OSError, sqlite3.Error) as error:
         raise explain(error, path) from error
+
+
+def check_kept(path: Path, capped: bool) -> None:
+    """Looks whether the file is still there where there was one (see `note_use`); warns where it is not.
+
+    Raises:
+        JudgeError: it is not, and the run is `capped`: nobody knows what was spent.
+    """
+    if not _note(path).exists() or (path.is_file() and path.stat().st_size):
+        return
+    said = (
+        f"ledger {path} is gone or empty, though there was one: what its calls cost is no longer known, and they will "
+        "be made and paid again"
+    )
+    if capped:
+        raise JudgeError(
+            f"{said}, so the budget cannot be kept: put the file back, or delete {_note(path)} to begin anew with the "
+            "whole budget"
+        )
+    log.warning("%s", said)
+
+
+def note_use(path: Path) -> None:
+    """Leaves a note beside the file, so that its loss does not look like a run that has spent nothing."""
+    if not _note(path).exists():
+        _note(path).write_text(f"Calls to models were made here: their replies and cost are in {path.name}.\n")
+
+
+def _note(path: Path) -> Path:
+    return path.with_suffix(".spent")
 
 
 def explain(error: Exception, path: Path) -> JudgeError:

@@ -117,3 +117,34 @@ assert not heavy & set(sys.modules), heavy & set(sys.modules)
         command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=60, check=False
     )
     assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize("empty", [False, True])
+def test_a_ledger_that_was_lost_is_not_a_fresh_budget(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, empty: bool
+) -> None:
+    path = tmp_path / "ledger.sqlite"
+    with open_lm(path, "run", Budget(calls=1)) as lm:
+        ask(lm, SIMULATED)
+    open_lm(path, "run", Budget(calls=1)).close()
+    path.unlink()
+    if empty:
+        path.touch()
+    for budget in (Budget(calls=1), Budget(tokens=1), Budget(dollars=1)):
+        with pytest.raises(JudgeError, match=r"ledger\.sqlite is gone or empty.*delete .*ledger\.spent to begin anew"):
+            open_lm(path, "run", budget)
+    assert caplog.records == []
+    open_lm(path, "run").close()
+    assert [record.getMessage().count("no longer known") for record in caplog.records] == [1]
+    open_lm(path, "run", Budget(calls=1)).close()
+    path.unlink()
+    (tmp_path / "ledger.spent").unlink()
+    open_lm(path, "run", Budget(calls=1)).close()
+
+
+def test_a_replay_leaves_no_note(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    open_lm(path, "run").close()
+    (tmp_path / "ledger.spent").unlink()
+    open_lm(path, "run", mode="replay").close()
+    assert [file.name for file in tmp_path.iterdir()] == ["ledger.sqlite"]
