@@ -61,6 +61,7 @@ class Measured:
     model: str
     traces: int
     labels: int
+    outside_gpa: int
     metrics: Mapping[str, Estimate]
     dimensions: Mapping[str, Mapping[str, Estimate]]
     outcomes: Mapping[str, int]
@@ -79,6 +80,7 @@ class Measured:
             "simulated": self.simulated,
             "traces": self.traces,
             "labels": self.labels,
+            "outside_gpa": self.outside_gpa,
             "metrics": {name: value.to_json() for name, value in self.metrics.items()},
             "dimensions": {
                 name: {metric: value.to_json() for metric, value in metrics.items()}
@@ -127,6 +129,7 @@ def measure(work: Measurement, say: Say) -> Measured:
         model=model,
         traces=len(rows),
         labels=len(table.labels),
+        outside_gpa=sum(not error.dimensions for row in rows for error in row.errors),
         metrics=suite_metrics(table, settings),
         dimensions={name: dimension_metrics(table, name, settings) for name in table.dimensions},
         outcomes=Counter(str(judgment.outcome) for judgment in judgments),

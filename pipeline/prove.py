@@ -22,7 +22,7 @@ from pipeline.metrics.froc import curve
 from pipeline.metrics.suite import dimension_metrics, suite_metrics
 from pipeline.metrics.table import MatchTable, match_judgments
 from pipeline.prepare import SEED, Run, Say
-from pipeline.results import Result, Side, StepReport
+from pipeline.results import Result, Side, StepReport, side_names
 from pipeline.run_folder import TUNED
 from pipeline.tune import load_steps
 from pipeline.validate import Validation, Verdict, validate
@@ -60,9 +60,9 @@ def prove(run: Run, tuned: JudgeSuite, lm: LedgerLM, say: Say) -> Result:
         judgments[HOLISTIC] = _judge(run, HOLISTIC, run.holistic, rows, lm)
     say(f"testset: {len(rows)} held-out traces judged {run.config.validation.repeats} times by each judge")
     tables = {name: _table(run, rows, found) for name, found in judgments.items()}
-    metrics = _metric_settings(run)
+    metrics, names = _metric_settings(run), side_names(generic=run.config.judges.programs is None)
     controls = _controls(run, rows)
-    validation = validate(tables[SEED], tables[TUNED], controls, run.gates, metrics)
+    validation = validate(tables[SEED], tables[TUNED], controls, run.gates, metrics, (names[SEED], names[TUNED]))
     sides = {name: _side(table, metrics, judgments[name]) for name, table in tables.items()}
     sides |= {name: _side(table, metrics) for name, table in controls.items()}
     return _result(_Proof(run, tuned, validation, sides, tuple(controls), uses, steps), lm, rows)
@@ -99,6 +99,11 @@ class _Proof:
     controls: tuple[str, ...]
     uses: int
     steps: tuple[StepReport, ...]
+
+    @property
+    def generic(self) -> bool:
+        """Whether the judges that were tuned are those that are shipped."""
+        return self.run.config.judges.programs is None
 
 
 def _judge(run: Run, name: str, suite: JudgeSuite, rows: Sequence[LabeledTrace], lm: LedgerLM) -> list[Judgment]:
@@ -169,6 +174,8 @@ def _result(proof: _Proof, lm: LedgerLM, rows: Sequence[LabeledTrace]) -> Result
         test_uses=proof.uses,
         traces=len(rows),
         labels=sum(bool(dimensions & set(error.dimensions)) for row in rows for error in row.errors),
+        outside_gpa=sum(not error.dimensions for row in rows for error in row.errors),
+        generic=proof.generic,
         steps=proof.steps,
         labels_needed=validation.labels_needed,
         warnings=tuple(_warnings(proof)),
@@ -183,12 +190,14 @@ def _beaten(proof: _Proof) -> Mapping[str, Sequence[str]]:
 
 
 def _warnings(proof: _Proof) -> list[str]:
-    lines = []
+    lines, names = [], side_names(generic=proof.generic)
     for name, side in proof.sides.items():
         unusable = {kind: count for kind, count in side.outcomes.items() if kind not in _USABLE}
         if unusable:
             counts = ", ".join(f"{count} {kind}" for kind, count in sorted(unusable.items()))
-            lines.append(f"{name}: {sum(unusable.values())} of {sum(side.outcomes.values())} judgments: {counts}")
+            lines.append(
+                f"{names[name]}: {sum(unusable.values())} of {sum(side.outcomes.values())} judgments: {counts}"
+            )
     return lines
 
 

@@ -10,10 +10,22 @@ from typing import Any
 from judges.budget import Usage
 from pipeline.metrics.estimate import Estimate
 
-SIDES = {"seed": "generic judges", "tuned": "tuned judges", "holistic": "holistic judge"}
-"""The judges of a result, and what people call them."""
+SIDES = ("seed", "tuned", "holistic")
+"""The judges of a result."""
 HEADLINE = ("coverage", "localization", "precision", "false_alarms", "alpha", "agreement")
 """The metrics that every table starts with."""
+
+
+def side_names(*, generic: bool) -> dict[str, str]:
+    """What people call the judges of a result. `generic`: those that were tuned are the shipped ones."""
+    before = "generic judges" if generic else "champion judges"
+    return {"seed": before, "tuned": "tuned judges", "holistic": "holistic judge"}
+
+
+def counted_labels(labels: int, outside_gpa: int) -> str:
+    """How many labels there are, and of which kind, in the same words everywhere."""
+    return f"{labels} error labels ({outside_gpa} more outside GPA: reported apart)"
+
 
 STEP_METRICS = ("f1", "coverage", "localization", "precision", "false_alarms", "alpha", "std")
 """What is said of every step of a search."""
@@ -99,10 +111,22 @@ class Result:
     test_uses: int
     traces: int
     labels: int
+    outside_gpa: int = 0
+    generic: bool = True
     steps: tuple[StepReport, ...] = ()
     labels_needed: int | None = None
     warnings: tuple[str, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """What people call the judges."""
+        return side_names(generic=self.generic)
+
+    @property
+    def before(self) -> str:
+        """What the judges were before the tuning: `generic`, or `champion`."""
+        return self.names["seed"].removesuffix(" judges")
 
     def to_json(self) -> dict[str, Any]:
         """What `demo --json` and `validate --json` print."""
@@ -125,6 +149,7 @@ class Result:
             "outcomes": {name: dict(side.outcomes) for name, side in self.sides.items() if side.outcomes},
             "traces": self.traces,
             "labels": self.labels,
+            "outside_gpa": self.outside_gpa,
             "test_uses": self.test_uses,
             "calls": self.usage.calls,
             "tokens": self.usage.tokens,

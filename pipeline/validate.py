@@ -15,7 +15,7 @@ from pipeline.metrics.estimate import Estimate
 from pipeline.metrics.suite import HIGHER_IS_BETTER, paired_differences, suite_metrics
 from pipeline.metrics.table import MatchTable
 
-MOST_TIMES = 100
+MOST_TIMES = 10
 """Where more than so many times the traces at hand would be needed, no number is given: there is no gap to speak of."""
 
 
@@ -59,8 +59,11 @@ def validate(
     controls: Mapping[str, MatchTable],
     gates: Gates | None = None,
     settings: MetricSettings | None = None,
+    names: tuple[str, str] = ("champion", "challenger"),
 ) -> Validation:
     """The verdict on the rows that all tables hold, judged with repeats that nothing was chosen by.
+
+    `names`: what the reasons call the two sides.
 
     PASS: the primary metric rose (lower bound of the paired difference above `least_gain`), it is above every control's
     in the same sense, no guard is worse by its margin or more (by its interval), in no dimension did the primary fall
@@ -75,11 +78,11 @@ def validate(
     gates = gates or Gates()
     differences = paired_differences(challenger, champion, settings)
     n = len(challenger.rows)
-    checks = [_better(f"{gates.primary} against the champion", gates, differences[gates.primary], n)]
+    checks = [_better(f"{gates.primary} against the {names[0]}", gates, differences[gates.primary], n)]
     for name, table in controls.items():
         gain = paired_differences(challenger, table, settings)[gates.primary]
-        checks.append(_beats(f"{gates.primary} against the control {name!r}", gates, gain, n))
-    sides = _Sides(champion, challenger, settings)
+        checks.append(_beats(f"{gates.primary} against the control {name.replace('_', ' ')!r}", gates, gain, n))
+    sides = _Sides(champion, challenger, settings, names)
     for name, margin in gates.margins.items():
         checks.append(_not_worse(name, margin, differences[name], n, sides))
     checks += _dimensions(sides, gates)
@@ -99,6 +102,7 @@ class _Sides:
     champion: MatchTable
     challenger: MatchTable
     settings: MetricSettings | None
+    names: tuple[str, str]
 
     def unvaried(self, name: str) -> bool:
         """Whether a metric is undefined on both sides for want of variation, with all repeats in agreement."""
@@ -139,16 +143,21 @@ def _not_worse(name: str, margin: float, difference: Estimate, n: int, sides: _S
     low, high = _bounds(name, difference)
     if low is None or high is None or difference.value is None:
         if sides.unvaried(name):
-            return _Check(Verdict.PASS, f"guard {name}: no variation on either side, all repeats agree")
-        return _Check(Verdict.INCONCLUSIVE, f"guard {name} cannot be compared: {difference.reason}")
-    said = f"guard {name}: {_in_words(difference)}"
+            return _Check(Verdict.PASS, f"{name}: no variation on either side, all repeats agree")
+        return _Check(Verdict.INCONCLUSIVE, f"{name} cannot be compared: {difference.reason}")
+    allowed = f"allowed is a {'fall' if HIGHER_IS_BETTER[name] else 'rise'} of up to {margin:g}"
+    said = f"{name} {_moved(difference.value)} ({difference.low:+.3f} to {difference.high:+.3f}), {allowed}"
     if low > -margin:
-        return _Check(Verdict.PASS, f"{said}, within its margin of {margin:g}")
+        return _Check(Verdict.PASS, said)
     if high < -margin:
-        return _Check(Verdict.FAIL, f"{said}, worse than its margin of {margin:g}")
+        return _Check(Verdict.FAIL, f"{said}: it is larger")
     boundary = -margin if HIGHER_IS_BETTER[name] else margin
-    reason = f"{said}: it may be worse by more than its margin of {margin:g}"
-    return _Check(Verdict.INCONCLUSIVE, reason, _more(difference, boundary, n))
+    return _Check(Verdict.INCONCLUSIVE, f"{said}: it may be larger", _more(difference, boundary, n))
+
+
+def _moved(value: float) -> str:
+    shown = f"{abs(value):.3f}"
+    return "did not change" if float(shown) == 0 else f"{'rose' if value > 0 else 'fell'} by {shown}"
 
 
 def _dimensions(sides: _Sides, gates: Gates) -> Iterator[_Check]:
@@ -189,14 +198,14 @@ def _enough_groups(table: MatchTable, gates: Gates) -> Iterator[_Check]:
 
 def _enough_scored(sides: _Sides, least: float) -> Iterator[_Check]:
     """By the dimension in which the fewest can be used."""
-    for name, table in (("champion", sides.champion), ("challenger", sides.challenger)):
+    for name, table in zip(sides.names, (sides.champion, sides.challenger), strict=True):
         asked, usable = (cells.sum(axis=(0, 2)) for cells in (table.asked, table.usable))
         shares = {
             dimension: float(used / all_) if all_ else 0.0
             for dimension, used, all_ in zip(table.dimensions, usable, asked, strict=True)
         }
         dimension = min(shares, key=lambda known: shares[known])
-        said = f"{shares[dimension]:.1%} of the {name}'s {dimension} judgments can be used"
+        said = f"{shares[dimension]:.1%} of the {dimension} judgments of the {name} can be used"
         if shares[dimension] >= least:
             yield _Check(Verdict.PASS, said)
         else:

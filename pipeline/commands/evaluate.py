@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pipeline.commands.arguments import amount, count, seed
 from pipeline.commands.output import Output
+from pipeline.hints import command
 
 HELP = "Measure judges on labelled traces: coverage, localization, precision, false alarms, agreement, consistency."
 EXAMPLES = """\
@@ -50,7 +51,8 @@ def run(args: argparse.Namespace, out: Output) -> int:
     from pipeline.config import PipelineError
     from pipeline.evaluate import EvaluateSettings
     from pipeline.measure import Measurement, measure
-    from pipeline.report.table import MEASURED, metrics_table, money
+    from pipeline.report.table import MEASURED, metrics_table, money, reader
+    from pipeline.results import counted_labels
 
     if args.price and not args.model:
         raise PipelineError("--price belongs to --model: accepted are both")
@@ -71,7 +73,8 @@ def run(args: argparse.Namespace, out: Output) -> int:
         out=args.out,
     )
     found = measure(work, out.say)
-    parts = [f"{found.traces} traces, {found.labels} labels, read by {found.model}"]
+    labels = counted_labels(found.labels, found.outside_gpa)
+    parts = [f"{found.traces} traces, {labels},\nread by {reader(found.model, found.simulated)}"]
     parts.append(metrics_table(found.metrics, MEASURED))
     outcomes = ", ".join(f"{count} {name}" for name, count in found.outcomes.items())
     cost = money(found.cost, found.simulated)
@@ -79,6 +82,13 @@ def run(args: argparse.Namespace, out: Output) -> int:
     if found.test_uses > 1:
         lines.append(f"use {found.test_uses} of this testset: it is spent, trust a new one more")
     lines.append(f"judgments: {found.judgments}")
-    parts.append("\n".join(lines))
+    parts += ["\n".join(lines), _next_steps(args)]
     out.result("\n\n".join(parts), found.to_json())
     return 0
+
+
+def _next_steps(args: argparse.Namespace) -> str:
+    lines = ["Next, to tune them (the smallest experiment file: gpa-judges optimize --help):"]
+    if args.split is None:
+        lines.append(f"  {command('split', args.data, '--out', 'split.json')}")
+    return "\n".join([*lines, f"  {command('optimize', 'experiment.yaml')}"])

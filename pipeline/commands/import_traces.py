@@ -38,6 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, out: Output) -> int:
     from labeled_traces.files import check_writable
     from labeled_traces.readers import read
+    from pipeline.results import counted_labels
 
     check_writable(args.out)
     dataset, report = read(args.files, args.format, args.labels, args.taxonomy, args.strict)
@@ -48,8 +49,9 @@ def run(args: argparse.Namespace, out: Output) -> int:
         lines[0] += (
             f", {counts['unknown']} that nobody looked at and that may have failed (no false alarm is counted there)"
         )
+    inside = counts["labels"] - counts["outside_gpa"] - counts["unmapped"]
+    lines.append(f"{counted_labels(inside, counts['outside_gpa'])}; by dimension, one of several counts in each:")
     lines += [f"  {name}: {n} labels" for name, n in counts["dimensions"].items()]
-    lines.append(f"  outside GPA: {counts['outside_gpa']} labels (environment, user, guardrail: reported apart)")
     if counts["errors"] < counts["labels"]:
         lines.append(
             f"  {counts['labels']} labels are about {counts['errors']} errors: several raters saw the same one"

@@ -55,8 +55,13 @@ def run(args: argparse.Namespace, out: Output) -> int:
     for name in DIMENSIONS:
         counts = [sum(manifest.counts[part].get(f"{name}/{impact}", 0) for impact in Impact) for part in parts]
         rows.append([f"{name} labels", *map(str, counts)])
+    errors = {part: [error for row in dataset.subset(manifest.parts[part]) for error in row.errors] for part in parts}
+    inside = [sum(bool(error.dimensions) for error in errors[part]) for part in parts]
+    rows.insert(3, ["error labels", *map(str, inside)])
+    rows.append(["outside GPA", *(str(len(errors[part]) - n) for part, n in zip(parts, inside, strict=True))])
     key = yaml.safe_dump({"manifest": str(args.out)}, default_flow_style=True, allow_unicode=True, width=10**6).strip()
-    text = f"{columns(rows)}\n\nmanifest: {args.out}\n\nNext, in an experiment file:\n  split: {key}"
+    table = f"{columns(rows)}\na label of several dimensions counts in each"
+    text = f"{table}\n\nmanifest: {args.out}\n\nNext, in an experiment file:\n  split: {key}"
     counts_of = {part: {"traces": len(ids), **manifest.counts[part]} for part, ids in manifest.parts.items()}
     out.result(text, {"manifest": str(args.out), "hash": manifest.hash, "seed": args.seed, "parts": counts_of})
     return 0

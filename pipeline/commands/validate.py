@@ -2,9 +2,14 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pipeline.commands.arguments import amount, count
 from pipeline.commands.output import Output
+from pipeline.hints import command
+
+if TYPE_CHECKING:
+    from pipeline.results import Result
 
 HELP = "Prove a tuned run on its testset: PASS, FAIL or INCONCLUSIVE, with a table and a report."
 EXAMPLES = """\
@@ -45,5 +50,14 @@ def run(args: argparse.Namespace, out: Output) -> int:
     except BudgetExhausted as stop:
         options = ", ".join(f"--max-{unit}" for unit in CAPS)
         raise BudgetExhausted(f"{stop}; here a cap of the run is raised by {options}") from stop
-    out.result(f"{result_table(result)}\n\nreport: {result.run_dir / REPORT}", result.to_json())
+    parts = [result_table(result), f"report: {result.run_dir / REPORT}", _next_steps(result)]
+    out.result("\n\n".join(parts), result.to_json())
     return CODES[result.verdict]
+
+
+def _next_steps(result: Result) -> str:
+    run, champions = result.run_dir, result.names["seed"]
+    return {
+        "PASS": f"Next, to ship them:\n  {command('export', run, '--to', 'mlflow')}",
+        "FAIL": f"Next: keep the {champions}; `gpa-judges optimize` with other steps or settings, and a new testset",
+    }.get(result.verdict, f"Next: keep the {champions} until it is decided: more labelled traces, then optimize anew")

@@ -11,7 +11,7 @@ from pipeline.metrics.estimate import Estimate
 from pipeline.metrics.suite import HIGHER_IS_BETTER
 from pipeline.report import plots
 from pipeline.report.table import MARK, metrics_shown, money, notes, with_interval
-from pipeline.results import SIDES, STEP_METRICS, Result
+from pipeline.results import SIDES, STEP_METRICS, Result, counted_labels
 
 _CSS = """
 body{font:15px/1.5 system-ui,sans-serif;color:#1c1f24;max-width:62rem;margin:2rem auto;padding:0 1rem}
@@ -54,7 +54,9 @@ def _measured(result: Result) -> list[str]:
         plots.intervals(result),
         _headline(result),
         "<h2>Free-response curves</h2>",
-        "<p class=dim>Coverage with localization against false alarms as the decision rule is relaxed.</p>",
+        "<p class=dim>Each point is one strictness of the decision rule: how many false alarms a clean trace gets, and "
+        "which share of the labels is found at its span. Up and to the left is better; a curve that runs above another "
+        "one finds more at the same false alarms. The area up to one false alarm per trace is the FROC area.</p>",
         plots.curves(result),
         _dimensions(result),
         _steps(result),
@@ -75,7 +77,7 @@ def _banner(result: Result) -> str:
 
 def _verdict(result: Result) -> str:
     read = f"read by {result.model}" if result.sides else "not read"
-    about = f"{result.traces} held-out traces with {result.labels} labels, {read}"
+    about = f"{result.traces} held-out traces with {counted_labels(result.labels, result.outside_gpa)}, {read}"
     items = "".join(f"<li>{_text(note)}</li>" for note in notes(result))
     return (
         f"<p><span class='verdict {_text(result.verdict)}'>{_text(result.verdict)}</span> {_text(about)}</p>"
@@ -89,7 +91,7 @@ def _headline(result: Result) -> str:
     for metric in metrics_shown(result):
         cells = [_text(with_interval(result.sides[name].metrics.get(metric))) for name in sides]
         rows.append([_text(metric.replace("_", " ")), *cells, _difference(result, metric)])
-    return _table(["metric", *(SIDES[name] for name in sides), "tuned - generic"], rows)
+    return _table(["metric", *(result.names[name] for name in sides), f"tuned - {result.before}"], rows)
 
 
 def _difference(result: Result, metric: str) -> str:
@@ -108,7 +110,7 @@ def _dimensions(result: Result) -> str:
     names = ("coverage", "localization", "precision", "false_alarms")
     rows = []
     for dimension, metrics in before.items():
-        for label, side in (("generic", metrics), ("tuned", after.get(dimension, {}))):
+        for label, side in ((result.before, metrics), ("tuned", after.get(dimension, {}))):
             cells = [_text(with_interval(side.get(name))) for name in names]
             labels = side["coverage"].n if "coverage" in side else 0
             rows.append([_text(dimension.replace("_", " ")), label, str(labels), *cells])
@@ -119,7 +121,7 @@ def _dimensions(result: Result) -> str:
 def _steps(result: Result) -> str:
     if len(result.steps) < 2:
         return ""
-    rows = [["generic judges", "", "", *_metrics(result.steps[0].before, STEP_METRICS), "", "", ""]]
+    rows = [[result.names["seed"], "", "", *_metrics(result.steps[0].before, STEP_METRICS), "", "", ""]]
     for step in result.steps:
         names = [", ".join(kept).replace("_", " ") or "-" for kept in (step.changed, step.kept)]
         more = (with_interval(step.gain.get("f1"), "+"), f"{step.calls:,}", f"{step.seconds:.1f}")
@@ -150,7 +152,10 @@ def _controls(result: Result) -> str:
 def _outcomes(result: Result) -> str:
     sides = {name: side.outcomes for name, side in result.sides.items() if side.outcomes}
     outcomes = sorted({outcome for counts in sides.values() for outcome in counts})
-    rows = [[_text(name), *(str(counts.get(outcome, 0)) for outcome in outcomes)] for name, counts in sides.items()]
+    rows = [
+        [_text(result.names[name]), *(str(counts.get(outcome, 0)) for outcome in outcomes)]
+        for name, counts in sides.items()
+    ]
     return _table(["judgments", *outcomes], rows)
 
 

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pipeline.metrics.estimate import Estimate
-from pipeline.results import HEADLINE, SIDES, Result
+from pipeline.results import HEADLINE, Result
 
 _COLOURS = {"seed": "#8a8f98", "tuned": "#0b6e4f", "holistic": "#c26d1a"}
 _CONTROL = "#b9bdc4"
 _STYLE = {"svg.fonttype": "none", "svg.hashsalt": "gpa-judges", "font.size": 9, "font.family": "sans-serif"}
 
 
-def intervals(result: Result, metrics: Sequence[str] = HEADLINE) -> str:
+def intervals(result: Result, metrics: Sequence[str] = ("f1", *HEADLINE)) -> str:
     """Before and after with their intervals, one row a metric."""
 
     def draw(axes: Any) -> None:
@@ -24,7 +24,7 @@ def intervals(result: Result, metrics: Sequence[str] = HEADLINE) -> str:
                 height = row + 0.22 * (place - (len(shown) - 1) / 2)
                 _interval(axes, result.sides[side].metrics.get(metric), height, _COLOURS[side])
         for side in shown:
-            axes.plot([], [], "o-", color=_COLOURS[side], label=SIDES[side])
+            axes.plot([], [], "o-", color=_COLOURS[side], label=result.names[side])
         axes.set_yticks(range(len(metrics)), [_words(name) for name in metrics])
         axes.set_ylim(len(metrics) - 0.5, -0.5)
         axes.set_xlabel("value on the testset, with 95 % intervals")
@@ -46,14 +46,14 @@ def curves(result: Result) -> str:
                     alarms,
                     covered,
                     marker="." if len(alarms) < 30 else None,
-                    label=SIDES.get(name, _words(name)),
+                    label=result.names.get(name, _words(name)),
                     **style,
                 )
         axes.axvline(1, color="#dddddd", linewidth=1, zorder=0)
         axes.set_xlim(0, 2)
         axes.set_ylim(0, 1.02)
-        axes.set_xlabel("false alarms per clean trace")
-        axes.set_ylabel("labels found at their span")
+        axes.set_xlabel("false alarms per clean trace (fewer is better)")
+        axes.set_ylabel("share of labels found at their span")
         _legend(axes)
 
     return _svg(draw, (7.2, 3.6))

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pipeline.metrics.estimate import Estimate
-from pipeline.results import HEADLINE, SIDES, Result, StepReport
+from pipeline.results import HEADLINE, SIDES, Result, StepReport, counted_labels
 
 MEASURED = (*HEADLINE, "f1", "froc_area", "raw_agreement", "scored_share")
 """What is shown of one suite alone."""
 WIDTH = 100
+INTERVAL = "95 % interval by resampling whole tasks"
 STEP_COLUMNS = ("step", "kept", "f1", "gain", "coverage", "alpha", "calls", "seconds")
 MARK = "* better than the tuned judges: this metric proves nothing by itself"
 
 
 def result_table(result: Result) -> str:
     """The before/after table with intervals, the controls, the dimensions, the verdict and the cost."""
-    simulated = " (a simulated model)" if result.simulated else ""
-    about = f"Held-out testset: {result.traces} traces, {result.labels} labels, read by {result.model}{simulated}"
+    labels = counted_labels(result.labels, result.outside_gpa)
+    about = f"Held-out testset: {result.traces} traces, {labels},\nread by {reader(result.model, result.simulated)}"
     if result.sides:
         parts = [about, _headline(result), _controls(result), _dimensions(result), _steps(result), _verdict(result)]
     else:  # nothing was changed, so nothing was read
@@ -32,7 +33,8 @@ def metrics_table(metrics: Mapping[str, Estimate], names: Sequence[str]) -> str:
         if (estimate := metrics.get(name)) is not None:
             interval = "" if estimate.low is None else f"[{estimate.low:.2f}, {estimate.high:.2f}]"
             value = "undefined" if estimate.value is None else f"{estimate.value:.3f}"
-            rows.append([name, value, interval, str(estimate.n), estimate.reason or ""])
+            reason = (estimate.reason or "").removeprefix(f"{name} undefined: ")
+            rows.append([name, value, interval, str(estimate.n), reason])
     return columns(rows)
 
 
@@ -53,7 +55,8 @@ def steps_table(steps: Sequence[StepReport], *more: Sequence[str]) -> str:
         kept = f"{len(step.kept)} of {len(step.changed)}"
         cells = changes(step.before, step.after, step.gain)
         rows.append([step.optimizer, kept, *cells, f"{step.calls:,}", f"{step.seconds:.0f}"])
-    said = f"on {steps[0].traces} validation traces, read anew by the selection; the searches have seen these traces"
+    said = f"on {steps[0].traces} validation traces, read anew by the selection; the searches have seen these traces\n"
+    said += f"in brackets: {INTERVAL}"
     return f"{columns([STEP_COLUMNS, *rows, *more])}\n{said}"
 
 
@@ -77,6 +80,11 @@ def with_interval(estimate: Estimate | None, sign: str = "") -> str:
     return f"{value} [{format(estimate.low, f'{sign}.2f')}, {format(estimate.high, f'{sign}.2f')}]"
 
 
+def reader(model: str, simulated: bool) -> str:
+    """The judge model, called simulated where it is."""
+    return f"{model} (a simulated model)" if simulated else model
+
+
 def money(cost: float | None, simulated: bool) -> str:
     """`simulated`: the judges are, but a reflection model may not be."""
     if simulated and cost == 0:
@@ -87,9 +95,9 @@ def money(cost: float | None, simulated: bool) -> str:
 def _headline(result: Result) -> str:
     sides = [name for name in SIDES if name in result.sides]
     before, *others = sides
-    heading = ["", *(SIDES[name] for name in (before, "tuned")), "tuned - generic"]
+    heading = ["", *(result.names[name] for name in (before, "tuned")), f"tuned - {result.before}"]
     rest = [name for name in others if name != "tuned"]
-    rows = [[*heading, *(SIDES[name] for name in rest)]]
+    rows = [[*heading, *(result.names[name] for name in rest)]]
     for metric in metrics_shown(result):
         cells = [with_interval(result.sides[name].metrics.get(metric)) for name in (before, "tuned")]
         cells.append(with_interval(result.differences.get(metric), "+"))
@@ -106,7 +114,7 @@ def metrics_shown(result: Result) -> list[str]:
 def _controls(result: Result) -> str:
     if not result.controls:
         return ""
-    names = [name for name in metrics_shown(result) if name not in ("alpha", "agreement", "scored_share")]
+    names = [name for name in metrics_shown(result) if name != "scored_share"]
     rows = [["controls", *names]]
     for control in result.controls:
         metrics = result.sides[control].metrics
@@ -120,7 +128,7 @@ def _dimensions(result: Result) -> str:
     if not before:
         return ""
     names = ("coverage", "localization", "precision", "false_alarms")
-    rows = [["generic -> tuned", "labels", *names]]
+    rows = [[f"{result.before} -> tuned", "labels", *names]]
     for dimension, metrics in before.items():
         tuned = after.get(dimension, {})
         cells = [f"{_short(metrics.get(name))} -> {_short(tuned.get(name))}" for name in names]
@@ -149,13 +157,17 @@ def notes(result: Result) -> list[str]:
     for side in (name for name in SIDES if name in result.sides):
         for metric, estimate in result.sides[side].metrics.items():
             if metric in HEADLINE and estimate.value is None:
-                lines.append(f"undefined: {metric} of the {SIDES[side]}: {estimate.reason}")
+                reason = (estimate.reason or "").removeprefix(f"{metric} undefined: ")
+                lines.append(f"undefined: {metric} of the {result.names[side]}: {reason}")
     return [*lines, *(f"warning: {warning}" for warning in result.warnings)]
 
 
 def _verdict(result: Result) -> str:
     cost = money(result.cost, result.simulated)
-    lines = [f"Verdict: {result.verdict}", *(f"  {note}" for note in notes(result))]
+    lines = [f"Verdict: {result.verdict}"]
+    if result.sides:
+        lines.append(f"  in brackets: {INTERVAL}, of tuned - {result.before} or tuned - control")
+    lines += [f"  {note}" for note in notes(result)]
     return "\n".join([*lines, f"Cost: {result.usage.calls:,} calls, {result.usage.tokens:,} tokens, {cost}"])
 
 

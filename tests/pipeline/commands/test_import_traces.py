@@ -32,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_labels_outside_gpa_and_labels_without_a_row_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["import", "traces", "--labels", "labels.json", "--out", "data.jsonl"]) == 0
     shown = capsys.readouterr().out
-    assert "outside GPA: 1 labels" in shown
+    assert "error labels (1 more outside GPA: reported apart)" in shown
     assert "not in the taxonomy: 1 labels, judged by no dimension: 'Bad vibes' 1 x" in shown
     assert "--taxonomy FILE" in shown
     assert "4 labels are about 3 errors" in shown

@@ -50,6 +50,7 @@ def result() -> Result:
         test_uses=1,
         traces=60,
         labels=70,
+        outside_gpa=3,
         steps=(step("gepa", 0.5, 0.7, ("plan_quality", "tool_calling")), step("evolution", 0.7, 0.7, ())),
         provenance={"data": "abc", "rule": "min \ud83d"},
     )

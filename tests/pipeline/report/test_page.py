@@ -113,7 +113,7 @@ def test_it_says_what_each_step_added(result: Result) -> None:
 
 def test_nothing_was_read(result: Result) -> None:
     text = report_html(replace(result, sides={}, controls=(), beaten={}, differences={}, reasons=("nothing new",)))
-    assert "60 held-out traces with 70 labels, not read" in text
+    assert "60 held-out traces with 70 error labels (3 more outside GPA: reported apart), not read" in text
     assert "nothing new" in text
     assert "What each step of the search added" in text
     assert "Before and after" not in text

@@ -11,12 +11,13 @@ from pipeline.results import Result
 
 def test_the_table_says_before_and_after(result: Result) -> None:
     lines = result_table(result).splitlines()
-    assert lines[0] == "Held-out testset: 60 traces, 70 labels, read by simulated/default (a simulated model)"
+    assert lines[0] == "Held-out testset: 60 traces, 70 error labels (3 more outside GPA: reported apart),"
+    assert lines[1] == "read by simulated/default (a simulated model)"
     coverage = next(line for line in lines if line.startswith("coverage"))
     numbers = "0.50 [0.45, 0.55] 0.75 [0.70, 0.80] +0.25 [+0.10, +0.40] 0.25 [0.20, 0.30]"
     assert " ".join(coverage.split()[1:]) == numbers
     assert "undefined" in next(line for line in lines if line.startswith("alpha"))
-    assert "  undefined: alpha of the tuned judges: alpha undefined: no variation" in lines
+    assert "  undefined: alpha of the tuned judges: no variation" in lines
     assert "Verdict: PASS" in lines
     assert "Cost: 1,234 calls, 56,789 tokens, free: the model is simulated" in lines
 
@@ -39,6 +40,15 @@ def test_it_says_what_each_step_added(result: Result) -> None:
     )
     assert " ".join(lines[heading + 4]) == "testset 0.50 -> 0.75 +0.25 [+0.10, +0.40] 0.50 -> 0.75 0.50 -> -"
     assert lines[heading + 5][:4] == ["on", "100", "validation", "traces,"]
+    assert " ".join(lines[heading + 6]) == "in brackets: 95 % interval by resampling whole tasks"
+
+
+def test_judges_of_ones_own_are_not_called_generic(result: Result) -> None:
+    text = result_table(replace(result, generic=False))
+    assert "generic" not in text
+    assert "champion judges" in text
+    assert "tuned - champion" in text
+    assert "champion -> tuned" in text
 
 
 def test_a_single_step_needs_no_table(result: Result) -> None:
