@@ -13,6 +13,7 @@ from pipeline.config import ExperimentConfig
 from pipeline.cost import Cost, announce, suite_cost, uncounted_cost
 from pipeline.prepare import Run, Say, prepare, reopen
 from pipeline.prove import prove
+from pipeline.report.details import Details
 from pipeline.report.page import write_report
 from pipeline.results import Result
 from pipeline.run_folder import RunFolder, load_tuned
@@ -102,7 +103,7 @@ def _tune(run: Run, lm: LedgerLM, tracker: Tracker | None, say: Say) -> JudgeSui
 def _prove(run: Run, tuned: JudgeSuite, lm: LedgerLM, tracker: Tracker | None, say: Say) -> Result:
     result = prove(run, tuned, lm, say)
     run.folder.write_json(VALIDATION, result.to_json())
-    write_report(result, run.folder[REPORT])
+    write_report(result, run.folder[REPORT], Details.of(run, tuned))
     if tracker is not None:
         log_result(tracker, run, result)
     return result

@@ -25,6 +25,7 @@ from pipeline.prove import prove
 from pipeline.recalibration.config import CHAMPION, DATA, SPLIT, RecalibrationConfig
 from pipeline.recalibration.drift import find_drift
 from pipeline.recalibration.labels import PassLabels
+from pipeline.report.details import Details
 from pipeline.report.page import write_report
 from pipeline.results import HEADLINE, Result
 from pipeline.run import REPORT, VALIDATION, testset_cost, tuning_cost
@@ -132,7 +133,7 @@ def _decide(run: Run, work: Work, measured: Mapping[str, Estimate], lm: LedgerLM
         reasons = (*drift.reasons, f"the challenger cannot be tested: {error}; the held-out labels were not touched")
         return decided(Decision.KEPT, reasons, work.reference, **more)
     run.folder.write_json(VALIDATION, result.to_json())
-    write_report(result, run.folder[REPORT])
+    write_report(result, run.folder[REPORT], Details.of(run, tuned))
     reasons = (*drift.reasons, f"gate: {result.verdict}", *result.reasons)
     if result.verdict != Verdict.PASS:
         return decided(Decision.KEPT, reasons, work.reference, result=result, **more)

@@ -10,6 +10,7 @@ from labeled_traces.files import write_lines
 from pipeline.metrics.estimate import Estimate
 from pipeline.metrics.suite import HIGHER_IS_BETTER
 from pipeline.report import plots
+from pipeline.report.details import Details, details_html
 from pipeline.report.table import MARK, metrics_shown, money, notes, with_interval
 from pipeline.results import SIDES, STEP_METRICS, Result, counted_labels
 
@@ -22,26 +23,29 @@ th{font-weight:600}.better{color:#0b6e4f}.worse{color:#a3261c}.dim{color:#6b7079
 .banner{background:#fff4d6;border:1px solid #e4c36a;padding:.5rem .8rem;margin:1rem 0}
 .verdict{display:inline-block;padding:.1rem .7rem;border-radius:.3rem;color:#fff;font-weight:600}
 .PASS{background:#0b6e4f}.FAIL{background:#a3261c}.INCONCLUSIVE{background:#8a6d1f}
+pre{white-space:pre-wrap;overflow-wrap:anywhere}summary{cursor:pointer}blockquote{margin:.3rem 0 .3rem 1rem}
 svg{max-width:100%;height:auto}code{font-size:.9em;overflow-wrap:anywhere}
 """
 
 
-def write_report(result: Result, path: Path) -> None:
+def write_report(result: Result, path: Path, details: Details | None = None) -> None:
     """Writes the page, whole or not at all."""
-    write_lines(path, [_safe(report_html(result))])
+    write_lines(path, [_safe(report_html(result, details))])
 
 
-def report_html(result: Result) -> str:
+def report_html(result: Result, details: Details | None = None) -> str:
+    origin = {} if details is None else {"date": details.date, "code": details.code}
     parts = [
         f"<h1>{_text(result.name)}</h1>",
         _banner(result),
         _verdict(result),
         *(_measured(result) if result.sides else [_steps(result)]),
+        *(details_html(details) if details else []),
         "<h2>Cost</h2>",
         _rows([("calls", f"{result.usage.calls:,}"), ("tokens", f"{result.usage.tokens:,}"), ("cost", _cost(result))]),
         *(["<h2>What was judged</h2>", _outcomes(result)] if result.sides else []),
         "<h2>Provenance</h2>",
-        _rows([(name, value) for name, value in result.provenance.items()]),
+        _rows([(name, value) for name, value in {**origin, **result.provenance}.items()]),
     ]
     head = f"<meta charset=utf-8><meta name=viewport content='width=device-width'><title>{_text(result.name)}</title>"
     return f"<!doctype html><html lang=en><head>{head}<style>{_CSS}</style></head><body>{''.join(parts)}</body></html>"
