@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TypeAlias
+from urllib.parse import urlsplit
 
 from pipeline.config import PipelineError
 
@@ -54,7 +56,8 @@ def crontab_line(expression: str, config: Path, log: Path) -> str:
 
 def workflow(expression: str, config: Path, state: Path) -> str:
     """A workflow file of GitHub Actions, which reads cron expressions in UTC. Paths are relative to the repository. The
-    state folder is kept from run to run, so that a pass that was stopped pays for nothing twice."""
+    state folder is kept from run to run, so that a pass that was stopped pays for nothing twice. What pip installs
+    gpa-judges from stands in a variable of the repository: a name alone may be another package of that name."""
     return f"""\
 name: recalibrate judges
 on:
@@ -74,10 +77,10 @@ jobs:
           python-version: "3.11"
       - uses: actions/cache/restore@v4
         with:
-          path: {state.as_posix()}
+          path: {json.dumps(state.as_posix())}
           key: recalibration-${{{{ github.run_id }}}}
           restore-keys: recalibration-
-      - run: pip install gpa-judges
+      - run: pip install "${{{{ vars.GPA_JUDGES }}}}"
       - run: gpa-judges recalibrate {shlex.quote(config.as_posix())} --json
         env:
           OPENAI_API_KEY: ${{{{ secrets.OPENAI_API_KEY }}}}
@@ -86,9 +89,27 @@ jobs:
       - uses: actions/cache/save@v4
         if: always()
         with:
-          path: {state.as_posix()}
+          path: {json.dumps(state.as_posix())}
           key: recalibration-${{{{ github.run_id }}}}
 """
+
+
+def needs(target: str, uri: str) -> list[str]:
+    """What has to be there for the job to run, for people; `uri` is where MLflow is."""
+    if target == "cron":
+        return [
+            "add this line with `crontab -e`; cron has none of your shell's variables, so the models' keys (such as "
+            "OPENAI_API_KEY=...) belong on lines above it"
+        ]
+    lines = [
+        "in the repository's settings: the variable GPA_JUDGES (what pip installs gpa-judges from: a path in the "
+        "repository, or git+https://...) and the secrets that the workflow names; times are UTC"
+    ]
+    if urlsplit(uri).hostname in (None, "localhost", "127.0.0.1", "::1"):
+        lines.append(
+            f"warning: a machine of GitHub's cannot reach MLflow at {uri}: accepted is a server on the network"
+        )
+    return lines
 
 
 def run_forever(

@@ -166,7 +166,10 @@ def refusals(uri: str) -> Iterator[None]:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         # A store that answers says itself what it does not accept.
         answered = getattr(error, "error_code", "INTERNAL_ERROR") != "INTERNAL_ERROR"
-        accepted = "; accepted is the URI of a server that is running, or of a file: sqlite:////path/mlflow.db"
+        accepted = (
+            "; accepted is the URI of a server that is running (what was done is kept: the same command goes on), or "
+            "of a file: sqlite:////path/mlflow.db"
+        )
         raise PipelineError(redact(f"MLflow at {uri} refused: {reason}{'' if answered else accepted}")) from error
 
 

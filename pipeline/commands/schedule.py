@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, out: Output) -> int:
     from pipeline.config import PipelineError
     from pipeline.recalibration.config import load_recalibration
-    from pipeline.schedule import crontab_line, parse_cron, run_forever, workflow
+    from pipeline.schedule import crontab_line, needs, parse_cron, run_forever, workflow
 
     due = parse_cron(args.cron)
     config = load_recalibration(args.config)
@@ -50,4 +50,6 @@ def run(args: argparse.Namespace, out: Output) -> int:
         args.out.write_text(text, encoding="utf-8")
     shown = f"written: {args.out}" if args.out is not None else text.rstrip("\n")
     out.result(shown, {"target": args.target, "cron": args.cron, "text": text, "file": args.out and str(args.out)})
+    for line in needs(args.target, config.mlflow.uri):
+        out.say(line)
     return 0

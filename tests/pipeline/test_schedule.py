@@ -10,7 +10,7 @@ import yaml
 
 from pipeline.cli import main
 from pipeline.config import PipelineError
-from pipeline.schedule import crontab_line, parse_cron, run_forever, workflow
+from pipeline.schedule import crontab_line, needs, parse_cron, run_forever, workflow
 
 MONDAY = datetime(2026, 11, 30, 6, 0)
 
@@ -60,11 +60,30 @@ def test_a_workflow_is_yaml_that_runs_the_pass() -> None:
     assert read[True]["schedule"] == [{"cron": "0 6 * * 1"}]  # YAML reads `on` as a truth value
     assert read["concurrency"]["cancel-in-progress"] is False
     steps = read["jobs"]["recalibrate"]["steps"]
+    # The name alone could be somebody else's package.
+    assert [step["run"] for step in steps if "pip" in step.get("run", "")] == ['pip install "${{ vars.GPA_JUDGES }}"']
     assert any(step.get("run", "").startswith("gpa-judges recalibrate ops/recalibration.yaml") for step in steps)
     assert [step["uses"] for step in steps if step.get("with", {}).get("path") == "ops/state"] == [
         "actions/cache/restore@v4",
         "actions/cache/save@v4",
     ]
+
+
+@pytest.mark.parametrize(
+    ("uri", "reached"),
+    [("http://127.0.0.1:5000", False), ("sqlite:////x/mlflow.db", False), ("https://mlflow.example.org", True)],
+)
+def test_a_workflow_needs_a_server_that_it_can_reach(uri: str, reached: bool) -> None:
+    assert any("cannot reach MLflow at" in line for line in needs("github-actions", uri)) != reached
+
+
+def test_odd_paths_stay_paths() -> None:
+    state = "a: b # c"
+    read = yaml.safe_load(workflow("0 6 * * 1", Path("r.yaml"), Path(state)))
+    paths = [
+        step["with"].get("path") for step in read["jobs"]["recalibrate"]["steps"] if "cache" in step.get("uses", "")
+    ]
+    assert paths == [state, state]
 
 
 class Stop(Exception):
@@ -108,11 +127,16 @@ def test_through_the_command_line(
 ) -> None:
     command = ["schedule", str(config), "--cron", "0 6 * * 1", "--target"]
     assert main([*command, "cron"]) == 0
-    assert str(config) in capsys.readouterr().out
+    shown = capsys.readouterr()
+    assert str(config) in shown.out
+    assert len(shown.out.splitlines()) == 1  # ready for a crontab
+    assert "crontab -e" in shown.err
+    assert "OPENAI_API_KEY" in shown.err
     out = config.parent / ".github" / "workflows" / "r.yml"
     assert main([*command, "github-actions"]) == 2  # outside of the repository
     monkeypatch.chdir(config.parent)
     assert main([*command, "github-actions", "--out", str(out)]) == 0
     assert "gpa-judges recalibrate" in out.read_text(encoding="utf-8")
+    assert "the variable GPA_JUDGES" in capsys.readouterr().err
     assert main([*command, "cron", "--out", str(out)]) == 2
     assert main(["schedule", str(config), "--cron", "never", "--target", "cron"]) == 2
