@@ -21,6 +21,7 @@ class Health:
         self._lock = threading.Lock()
         self._failures: Counter[tuple[str, str]] = Counter()
         self._answered: set[tuple[str, str]] = set()
+        self._last: dict[tuple[str, str], LMError] = {}
         self._down: dict[tuple[str, str], str] = {}
 
     def check(self, request: LMRequest) -> None:
@@ -45,6 +46,7 @@ class Health:
         target = _target(request)
         with self._lock:
             self._failures[target] += 1
+            self._last[target] = error
             # A model that has answered may be back soon: one disturbance fails all calls that are in flight.
             enough = GIVE_UP_AFTER + (len(self._ledger.flights) if target in self._answered else 0)
             if self._failures[target] >= enough:
@@ -58,7 +60,8 @@ class Health:
         """
         target = _target(request)
         if self._failures[target] and target not in self._answered:
-            raise ProviderDown(f"{request.model} answered no call before the budget ended ({end})") from end
+            said = f"{request.model} answered no call before the budget ended ({end})"
+            raise ProviderDown(f"{said}; the last failure: {self._last[target]}") from end
 
     def _why(self, target: tuple[str, str], error: LMError) -> str:
         count = self._failures[target]

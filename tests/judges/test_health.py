@@ -75,7 +75,7 @@ def test_a_budget_that_only_failures_used_up_is_not_the_news(ledger: Ledger) -> 
     health, end = Health(ledger), BudgetExhausted("3 of 3 calls are used up")
     health.explain(JUDGE, end)
     fail(health, 1)
-    with pytest.raises(ProviderDown, match=r"openai/judge answered no call.*3 of 3 calls"):
+    with pytest.raises(ProviderDown, match=r"openai/judge answered no call.*3 of 3 calls.*last failure: .*boom"):
         health.explain(JUDGE, end)
     health.answered(JUDGE)
     health.explain(JUDGE, end)
