@@ -37,6 +37,11 @@ class DecisionRule:
         if self.max_per_trace is not None:
             _check("max_per_trace", self.max_per_trace, 1, 1_000_000)
 
+    @property
+    def weighs_judges(self) -> bool:
+        """Whether what one judge reports hangs on what the others found: only all of them together are final."""
+        return self.min_judges > 1 or self.max_per_trace is not None
+
     def apply(self, judgments: Sequence[Judgment]) -> list[Judgment]:
         """The judgments in their order, with the findings that are reported.
 

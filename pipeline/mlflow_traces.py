@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from labeled_traces.trace import JSON
@@ -42,6 +42,7 @@ class MlflowTraces:
                     page_token=token,
                 )
             for trace in page:
+                _mend_values(trace.info.assessments)
                 record = trace.to_dict()
                 if record["info"].get("state") != "IN_PROGRESS":
                     yield record
@@ -58,6 +59,18 @@ class MlflowTraces:
     def delete(self, trace_id: str, assessment_id: str) -> None:
         with refusals(self.uri):
             self._client.delete_assessment(trace_id, assessment_id)
+
+
+def _mend_values(assessments: Iterable[Any]) -> None:
+    """A value that JSON has no number for (NaN, infinity), which MLflow takes and cannot give out again, as text."""
+    from google.protobuf.json_format import Error
+
+    for assessment in assessments:
+        try:
+            assessment.to_dictionary()
+        except Error:
+            said = assessment.feedback or assessment.expectation
+            said.value = str(said.value)
 
 
 def without_assessments(record: Mapping[str, JSON]) -> dict[str, JSON]:

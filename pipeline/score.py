@@ -11,6 +11,7 @@ from typing import Any
 
 from judges.budget import Budget, Price, Usage
 from judges.connect import Models, is_simulated, open_lm
+from judges.decision import DecisionRule
 from judges.judgment import Judgment
 from judges.lm import LM
 from judges.program import JudgeSuite
@@ -18,13 +19,14 @@ from labeled_traces.dataset import LabeledTrace
 from labeled_traces.readers.mlflow import read_trace
 from labeled_traces.readers.report import ReadOptions, ReadReport
 from labeled_traces.taxonomy import load_taxonomy
-from labeled_traces.trace import JSON, TraceError
-from pipeline.assessments import has_score, left_overs, to_assessments
+from labeled_traces.trace import JSON, TraceError, text_hash
+from pipeline.assessments import AGAIN, has_score, left_overs, to_assessments
 from pipeline.config import PipelineError
 from pipeline.cost import Cost, announce, suite_cost
 from pipeline.evaluate import EvaluateSettings, EvaluationStopped, check_replies, evaluate
 from pipeline.export.exported import Exported, suite_of
 from pipeline.export.registry import PREFIX, Registry
+from pipeline.lock import locked
 from pipeline.mlflow_traces import MlflowTraces, assessments_of, without_assessments
 from pipeline.prepare import Say
 
@@ -37,7 +39,7 @@ class Scoring:
     """`experiment` holds the traces, `judges` the champions (None: the same one). `filter_string` is MLflow's.
 
     `newest`: only so many of the newest traces. `budget` is that of one day (UTC), however often it is scored. `out`:
-    where the call ledger is kept.
+    where the call ledger is kept, and the lock.
     """
 
     uri: str
@@ -95,7 +97,7 @@ def score(work: Scoring, say: Say) -> Scored:
     """Judges what is new, and logs it.
 
     Raises:
-        PipelineError: no MLflow, experiment or champion there.
+        PipelineError: no MLflow, experiment or champion there; or another process scores this experiment.
         BudgetExhausted: the budget ended; what was judged is logged, and the same call goes on.
         LMError: no call succeeded.
     """
@@ -107,7 +109,15 @@ def score(work: Scoring, say: Say) -> Scored:
         )
     suite = suite_of(champions)
     store = MlflowTraces(work.uri, work.experiment)
-    found = _Found.of(store.records(work.filter_string, work.newest), champions)
+    # Before it is read what is missing: two at once would both log it.
+    with locked(work.out / f"experiment-{text_hash(f'{work.uri} {work.experiment}')[:16]}"):
+        return _score(work, store, champions, suite, say)
+
+
+def _score(
+    work: Scoring, store: MlflowTraces, champions: Mapping[str, Exported], suite: JudgeSuite, say: Say
+) -> Scored:
+    found = _Found.of(store.records(work.filter_string, work.newest), champions, suite.rule)
     say(f"{found.traces} traces, {len(found.new)} with a score missing")
     today = f"score {datetime.now(UTC):%Y-%m-%d}"
     with open_lm(work.out / "ledger.sqlite", today, work.budget, work.prices, work.timeout) as lm:
@@ -134,7 +144,8 @@ def score(work: Scoring, say: Say) -> Scored:
 
 @dataclass(frozen=True)
 class _New:
-    """A trace without labels, the dimensions that it lacks a score of, and findings that a stopped attempt left."""
+    """A trace without labels, the dimensions that are to be scored, and what these judges have said of it so far: what
+    a stopped attempt left; and scores that were weighed against those of a judge that is no champion any more."""
 
     row: LabeledTrace
     missing: tuple[str, ...]
@@ -148,7 +159,7 @@ class _Found:
     unreadable: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, records: Iterator[dict[str, JSON]], champions: Mapping[str, Exported]) -> _Found:
+    def of(cls, records: Iterator[dict[str, JSON]], champions: Mapping[str, Exported], rule: DecisionRule) -> _Found:
         found = cls()
         options = ReadOptions(load_taxonomy("trail"), ReadReport())
         for record in records:
@@ -157,6 +168,8 @@ class _Found:
             missing = tuple(name for name, judge in champions.items() if not has_score(said, judge))
             if not missing:
                 continue
+            if rule.weighs_judges:
+                missing = tuple(champions)
             try:
                 # What people and judges said is gone before anything else is done with the trace.
                 trace = read_trace(without_assessments(record), str(record["info"].get("trace_id")), options)
@@ -209,16 +222,18 @@ class _Writer:
         self._log(batch, judgments)
 
     def _log(self, batch: Sequence[_New], judgments: Sequence[Judgment]) -> None:
+        """A trace of which a judgment is to be made again is left as it is where the judges are weighed together."""
         said: dict[str, list[Judgment]] = defaultdict(list)
         for judgment in self.suite.rule.apply(judgments):
             said[judgment.trace_id].append(judgment)
         self.judgments += judgments
         for new in batch:
+            if self.suite.rule.weighs_judges and any(one.outcome in AGAIN for one in said[new.row.trace_id]):
+                continue
             for stale in new.left_overs:
                 self.store.delete(new.row.trace_id, stale)
             for judgment in said[new.row.trace_id]:
-                if judgment.dimension in new.missing:
-                    self._log_one(judgment)
+                self._log_one(judgment)
             self.logged += 1
 
     def _log_one(self, judgment: Judgment) -> None:
@@ -230,7 +245,4 @@ class _Writer:
 
 
 def _part(suite: JudgeSuite, missing: Sequence[str]) -> JudgeSuite:
-    """The judges that are needed for these scores: all, where the rule weighs judges against each other."""
-    if suite.rule.min_judges > 1 or suite.rule.max_per_trace is not None:
-        return suite
     return replace(suite, programs={name: suite.programs[name] for name in missing})

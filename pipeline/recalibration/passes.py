@@ -21,12 +21,12 @@ from pipeline.config import PipelineError
 from pipeline.export.exported import Exported, Provenance, suite_of
 from pipeline.export.reference import REFERENCE, Reference
 from pipeline.export.registry import Registry
+from pipeline.lock import locked
 from pipeline.mlflow_traces import MlflowTraces
 from pipeline.prepare import Say
 from pipeline.recalibration.config import DATA, RecalibrationConfig
 from pipeline.recalibration.decide import Decided, Decision, Work, decide
 from pipeline.recalibration.labels import LabelSource, PassLabels
-from pipeline.recalibration.lock import locked
 from pipeline.recalibration.records import RECALIBRATION, ROLLBACK, Ending, Record, Records
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -22,7 +22,7 @@ from labeled_traces.simulated import FaultRates, rate, simulate
 from pipeline.assessments import to_assessments
 from pipeline.cli import main
 from pipeline.config import PipelineError
-from pipeline.export.exported import Provenance
+from pipeline.export.exported import Exported, Provenance
 from pipeline.export.registry import Registry
 from pipeline.mlflow_traces import MlflowTraces, without_assessments
 from pipeline.score import Scored, Scoring, score
@@ -48,6 +48,9 @@ class Place:
     def promote(self, suite: JudgeSuite) -> None:
         registry = Registry(self.uri, self.rows.name, self.rows.prefix)
         registry.promote(registry.register(suite, Provenance("test", simulated=True)).values())
+
+    def champions(self) -> Mapping[str, Exported]:
+        return Registry(self.uri, self.rows.name, self.rows.prefix).champions()
 
     def score(self, **values: Any) -> Scored:
         given = {"prefix": self.rows.prefix, "out": self.folder / "ledger", **values}
@@ -174,6 +177,80 @@ def test_a_rule_over_judges_has_all_judges_read(place: Place, suite: JudgeSuite)
     place.promote(replace(suite, rule=DecisionRule(max_per_trace=1)))
     assert place.score().scores == 2
     assert sum(one.name.endswith("_finding") for one in place.rows.assessments(row)) <= 1
+
+
+def said_in(place: Place, rows: list[LabeledTrace]) -> dict[str, set[tuple[str, str | None, str]]]:
+    return {
+        row.trace_id: {(one.name, one.span_id, str(one.value)) for one in place.rows.assessments(row)} for row in rows
+    }
+
+
+def test_judges_that_are_weighed_together_are_logged_together(place: Place, suite: JudgeSuite, tmp_path: Path) -> None:
+    rows = place.rows.log(some(6, 13))
+    place.promote(replace(suite, rule=DecisionRule(max_per_trace=1)))
+    for calls in (3, 7, 9):
+        with pytest.raises(BudgetExhausted):
+            place.score(budget=Budget(calls=calls))
+        for said in said_in(place, rows).values():
+            assert sum(not name.endswith("_finding") for name, _, _ in said) in {0, 2}
+    place.score()
+    stopped = said_in(place, rows)
+    for row in rows:
+        for one in place.rows.assessments(row):
+            place.rows.client.delete_assessment(row.trace_id, one.assessment_id)
+    place.score(out=tmp_path / "unbroken")
+    assert stopped == said_in(place, rows)
+    assert any(name.endswith("_finding") for said in stopped.values() for name, _, _ in said)
+
+
+def test_another_champion_weighs_the_others_anew(place: Place, suite: JudgeSuite) -> None:
+    rows = place.rows.log(some(4, 14))
+    suite = replace(suite, rule=DecisionRule(max_per_trace=1))
+    place.promote(suite)
+    place.score()
+    tools = suite.programs["tool_calling"]
+    place.promote(suite.with_program(tools.with_parts({"rubric": tools.rubric + "\n- Look twice."}, "test")))
+    assert place.score().scores == 8
+    programs = {judge.program.hash for judge in place.champions().values()}
+    for row in rows:
+        current = [one for one in place.rows.assessments(row) if one.metadata["program_hash"] in programs]
+        scores = [one.name for one in current if not one.name.endswith("_finding")]
+        assert len(scores) == len(set(scores)) == 2
+        assert len(current) <= 3
+    assert place.score().new == 0
+
+
+def test_one_process_at_a_time(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = place.rows.log(some(2, 15))
+    log = MlflowTraces.log
+    refused: list[str] = []
+
+    def meanwhile(self: MlflowTraces, trace_id: str, assessment: Any) -> None:
+        with pytest.raises(PipelineError, match="in use by process") as error:
+            place.score()
+        refused.append(str(error.value))
+        log(self, trace_id, assessment)
+
+    monkeypatch.setattr(MlflowTraces, "log", meanwhile)
+    assert place.score().scores == 4
+    assert refused
+    for row in rows:
+        assert sum(not one.name.endswith("_finding") for one in place.rows.assessments(row)) == 2
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf"), [float("nan")]])
+def test_a_value_that_is_no_number_is_in_nobodys_way(place: Place, value: Any) -> None:
+    from mlflow.entities import AssessmentSource, Feedback
+
+    first, _ = place.rows.log(some(2, 16))
+    place.rows.client.log_assessment(
+        first.trace_id, Feedback(name="bleu", value=value, source=AssessmentSource("CODE", "other"))
+    )
+    records = MlflowTraces(place.uri, place.rows.name).records()
+    said = [row for record in records for row in record["info"]["assessments"]]
+    (bleu,) = (row for row in said if row["assessment_name"] == "bleu")
+    assert str(bleu["feedback"]["value"]).strip("[]").lower() in {"nan", "-inf", "-infinity"}
+    assert (place.score().scores, place.score().new) == (4, 0)
 
 
 def test_a_filter_that_mlflow_does_not_take_is_told_as_it_tells_it(place: Place) -> None:

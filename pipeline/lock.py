@@ -1,4 +1,4 @@
-"""Keeps two passes from overlapping."""
+"""Keeps two processes from doing the same work side by side."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def locked(folder: Path) -> Iterator[None]:
         except sqlite3.OperationalError as error:
             who = owner.read_text(encoding="utf-8") if owner.is_file() else "unknown"
             raise PipelineError(
-                f"{folder} is in use by process {who} (host:process:start): accepted is one pass at a time; try again "
+                f"{folder} is in use by process {who} (host:process:start): accepted is one at a time; try again "
                 "when it has ended"
             ) from error
         owner.write_text(this_process(), encoding="utf-8")

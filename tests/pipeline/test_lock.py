@@ -9,9 +9,9 @@ import pytest
 
 from judges.owner import this_process
 from pipeline.config import PipelineError
-from pipeline.recalibration.lock import locked
+from pipeline.lock import locked
 
-HOLD = "import sys, time; from pathlib import Path; from pipeline.recalibration.lock import locked\n"
+HOLD = "import sys, time; from pathlib import Path; from pipeline.lock import locked\n"
 HOLD += "with locked(Path(sys.argv[1])):\n    print('held', flush=True)\n    time.sleep(600)"
 
 
@@ -25,7 +25,7 @@ def test_one_at_a_time(tmp_path: Path) -> None:
 
 
 def test_a_killed_process_holds_nothing(tmp_path: Path) -> None:
-    root = Path(__file__).parents[3]
+    root = Path(__file__).parents[2]
     command = [sys.executable, "-c", HOLD, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as process:
         assert process.stdout is not None
