@@ -6,7 +6,7 @@ may be moved. What cannot be counted: a use on a copy of the data elsewhere, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from judges.program import JudgeSuite
@@ -17,25 +17,26 @@ from labeled_traces.split import SplitManifest, check_prompt_leak, prompt_leaks
 TEST_USES = "test_uses.jsonl"
 
 
-def check_leak(suite: JudgeSuite, dataset: Dataset, manifest: SplitManifest) -> None:
+def check_leak(dataset: Dataset, manifest: SplitManifest, *suites: JudgeSuite | None) -> None:
     """
     Raises:
-        LeakageError: a text of the judges was copied from a test trace.
+        LeakageError: a text of these judges was copied from a test trace.
     """
-    texts, testset, development = _leak_input(suite, dataset, manifest)
+    texts, testset, development = _leak_input(dataset, manifest, suites)
     check_prompt_leak(texts, testset, allowed=development)
 
 
-def leaks(suite: JudgeSuite, dataset: Dataset, manifest: SplitManifest) -> Iterator[tuple[str, str]]:
+def leaks(dataset: Dataset, manifest: SplitManifest, suite: JudgeSuite) -> Iterator[tuple[str, str]]:
     """The test traces that a text of the judges was copied from, each with what was copied."""
-    texts, testset, development = _leak_input(suite, dataset, manifest)
+    texts, testset, development = _leak_input(dataset, manifest, [suite])
     return prompt_leaks(texts, testset, allowed=development)
 
 
 def _leak_input(
-    suite: JudgeSuite, dataset: Dataset, manifest: SplitManifest
+    dataset: Dataset, manifest: SplitManifest, suites: Iterable[JudgeSuite | None]
 ) -> tuple[dict[str, str], Dataset, Dataset]:
-    texts = {f"{name} {part}": text for name, program in suite.programs.items() for part, text in program.parts.items()}
+    programs = [program for suite in suites if suite is not None for program in suite.programs.values()]
+    texts = {f"{program.dimension} {part}": text for program in programs for part, text in program.parts.items()}
     return texts, dataset.subset(manifest.testset), dataset.subset([*manifest.trainset, *manifest.valset])
 
 

@@ -165,7 +165,7 @@ def _rows(work: Measurement, suite: JudgeSuite, shared: Path) -> tuple[Dataset, 
     rows = dataset.subset([i for part in parts for i in manifest.parts[part]])
     if "testset" not in parts:
         return rows, ()
-    check_leak(suite, dataset, manifest)
+    check_leak(dataset, manifest, suite)
     return rows, contents(dataset.subset(manifest.testset))
 
 

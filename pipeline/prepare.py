@@ -87,7 +87,7 @@ def prepare(config: ExperimentConfig, say: Say) -> Run:
     dataset = load_data(config)
     manifest = _split(config, dataset)
     manifest.check(dataset)
-    check_leak(suite, dataset, manifest)
+    check_leak(dataset, manifest, suite, holistic)
     hashes = {"data": dataset.hash, "judges": suite.hash, HOLISTIC: holistic.hash if holistic else None}
     folder = RunFolder.of(config, hashes)
     if config.data.simulated is not None and not folder[DATA].is_file():
@@ -110,7 +110,7 @@ def reopen(folder: RunFolder, config: ExperimentConfig, say: Say) -> Run:
     holistic = folder.suite(HOLISTIC) if config.judges.holistic else None
     dataset, manifest = Dataset.load(path), SplitManifest.load(folder[SPLIT])
     manifest.check(dataset)
-    check_leak(suite, dataset, manifest)
+    check_leak(dataset, manifest, suite, holistic)
     return _run(config, folder, dataset, manifest, (suite, holistic), build_settings(config), say)
 
 

@@ -77,7 +77,7 @@ class LabelSource:
 
     def _without_leaks(self, dataset: Dataset, champion: JudgeSuite) -> Dataset:
         manifest = stable_split(dataset, self.config.seed, self.config.labels.fractions)
-        leaking = dict(leaks(champion, dataset, manifest))
+        leaking = dict(leaks(dataset, manifest, champion))
         if leaking:
             self.say(
                 f"labels: {len(leaking)} x held-out trace that the champion's prompts share words with, left out; "

@@ -115,4 +115,4 @@ def test_what_the_champion_was_copied_from_tests_nothing(source: Callable[..., L
     found = replace(source(), say=said.append).next(NOBODY.with_program(program))
     assert set(found.dataset.ids) == found.fresh == set(rows) - {shown[0]}
     assert any("1 x held-out trace that the champion's prompts share words with, left out" in line for line in said)
-    check_leak(NOBODY.with_program(program), found.dataset, stable_split(found.dataset, 0, FRACTIONS))
+    check_leak(found.dataset, stable_split(found.dataset, 0, FRACTIONS), NOBODY.with_program(program))
