@@ -15,7 +15,7 @@ from judges.judgment import HOLISTIC, Judgment
 from judges.ledger import LedgerLM
 from judges.program import JudgeSuite, seed_suite
 from labeled_traces.dataset import Dataset
-from labeled_traces.files import write_lines
+from labeled_traces.files import parse_json, read_text, write_lines
 from labeled_traces.held_out_use import HeldOutUse, contents, read_uses
 from labeled_traces.split import PARTS, SplitManifest
 from labeled_traces.trace import text_hash
@@ -37,6 +37,7 @@ class Measurement:
     """What to measure. `judges` None: the generic ones as shipped, or the holistic one. `parts` of `split`; empty: all.
 
     `out` None: a folder in `runs` whose name follows from judges, data and settings, so that a stopped one is resumed.
+    `force`: also into the folder of another measurement.
     """
 
     data: Path
@@ -51,6 +52,7 @@ class Measurement:
     budget: Budget = field(default_factory=Budget)
     prices: Mapping[str, Price] = field(default_factory=dict)
     out: Path | None = None
+    force: bool = False
 
 
 @dataclass(frozen=True)
@@ -109,11 +111,12 @@ def measure(work: Measurement, say: Say) -> Measured:
     rows, held_out = _rows(work, suite, shared)
     matcher = build_matcher(work.matcher, list(rows))
     out = work.out or _folder(work, suite, rows)
+    _check_folder(out, _content(work, suite, rows), work.force)
     model = ", ".join(sorted({program.knobs.model for program in suite.programs.values()}))
     say(f"results: {out}")
     cost = suite_cost(suite, list(rows), work.settings.repeats, Models(work.prices, work.timeout))
     announce(cost, work.budget, say)
-    out.mkdir(parents=True, exist_ok=True)
+    write_lines(out / _CONTENT, [json.dumps(_content(work, suite, rows))])
     uses = 0
     with open_lm(out / "ledger.sqlite", "run", work.budget, work.prices, work.timeout) as lm:
         if held_out:
@@ -172,6 +175,16 @@ def _rows(work: Measurement, suite: JudgeSuite, shared: Path) -> tuple[Dataset, 
 def _content(work: Measurement, suite: JudgeSuite, rows: Dataset) -> list[Any]:
     """What the numbers follow from."""
     return [suite.hash, rows.hash, work.matcher, work.settings.repeats, work.settings.seed]
+
+
+_CONTENT = "measurement.json"
+
+
+def _check_folder(out: Path, content: list[Any], force: bool) -> None:
+    """Raises: PipelineError, if the folder holds another measurement, which would be written over."""
+    known = out / _CONTENT
+    if not force and known.is_file() and parse_json(read_text(known), str(known)) != content:
+        raise PipelineError(f"{out} holds another evaluation: accepted is another --out, or --force to write over it")
 
 
 def _folder(work: Measurement, suite: JudgeSuite, rows: Dataset) -> Path:

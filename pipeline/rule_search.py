@@ -111,7 +111,7 @@ def search_rule(
     if gain.low is None or gain.low <= 0:
         reason = f"no gain shown: {found} with the best rule, but the interval of the difference holds 0"
         return RuleResult(rules[0], False, reason, len(rules), gain, before, best_metrics)
-    reason = f"{found} ({gain.value:+.3f}, {gain.low:+.3f} to {gain.high:+.3f})"
+    reason = f"{found} ({gain.value:+.3f}, {settings.metrics.level:.0%} interval {gain.low:+.3f} to {gain.high:+.3f})"
     return RuleResult(best, True, reason, len(rules), gain, before, best_metrics)
 
 

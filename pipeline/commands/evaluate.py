@@ -36,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--matcher", default="span", metavar="NAME", help="what counts as found: span (default) or text"
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="where judgments and metrics go (runs/evaluate-<hash>)")
+    parser.add_argument("--force", action="store_true", help="write over another evaluation in that folder")
     parser.add_argument("--seed", type=seed, default=0, metavar="N", help="(0)")
     parser.add_argument("--concurrency", type=count, default=8, metavar="N", help="judgments in flight (8)")
     parser.add_argument("--timeout", type=amount, default=60.0, metavar="SECONDS", help="per call (60)")
@@ -71,6 +72,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
         budget=Budget(calls=args.max_calls, dollars=args.max_dollars),
         prices={args.model: Price(*args.price)} if args.price else {},
         out=args.out,
+        force=args.force,
     )
     found = measure(work, out.say)
     labels = counted_labels(found.labels, found.outside_gpa)

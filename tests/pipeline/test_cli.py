@@ -153,6 +153,19 @@ def test_what_is_there_is_not_written_over(data: Path, tmp_path: Path, capsys: p
     assert Ran(capsys, "import", data, "--out", other).code == 0  # the same once more
 
 
+def test_another_evaluation_is_not_written_over(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    seed_suite(dimensions=("tool_calling",)).save(tmp_path / "judges")
+    words = ["evaluate", data, "--judges", "judges", "--out", "found"]
+    assert Ran(capsys, *words).code == 0
+    first = (tmp_path / "found" / "judgments.jsonl").read_bytes()
+    other = Ran(capsys, *words, "--repeats", "2")
+    assert other.code == 2
+    assert "holds another evaluation" in other.err
+    assert (tmp_path / "found" / "judgments.jsonl").read_bytes() == first
+    assert Ran(capsys, *words).code == 0
+    assert Ran(capsys, *words, "--repeats", "2", "--force").code == 0
+
+
 def test_hints_can_be_copied(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hints = Ran(capsys, "import", data, "--out", "it's my data.jsonl").out.split("Next:")[1].splitlines()
     lines = [shlex.split(line) for line in hints if line]
