@@ -257,7 +257,8 @@ def test_a_chain_that_was_killed_goes_on_to_the_same_end(
         process.kill()
         assert process.wait() == -signal.SIGKILL
     again, _, usage = optimize(config, quiet)
-    assert usage.calls == len({request.key for request in lm.requests})
+    cut_off = usage.calls - len({request.key for request in lm.requests})
+    assert 0 <= cut_off <= 2 * config.judges.concurrency, "what a kill cut off counts, and is made again"
     assert_equal_ends(again.folder.path, run.folder.path)
 
 
