@@ -3,7 +3,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pipeline.commands.output import Output
+from pipeline.commands.output import Output, save_new
 
 HELP = "Have re-calibration run by the clock: a crontab line, a GitHub workflow, or a loop in the foreground."
 EXAMPLES = """\
@@ -22,6 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cron", required=True, metavar='"M H D M W"', help='when: five fields, as in "0 6 * * 1"')
     parser.add_argument("--target", choices=("cron", "github-actions", "run"), required=True, help="who runs it")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the workflow there instead of printing it")
+    parser.add_argument("--force", action="store_true", help="write over another file that is there")
 
 
 def run(args: argparse.Namespace, out: Output) -> int:
@@ -47,7 +48,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
         text = workflow(args.cron, *(path.relative_to(here) for path in paths))
     if args.out is not None:
         args.out.parent.mkdir(parents=True, exist_ok=True)
-        args.out.write_text(text, encoding="utf-8")
+        save_new(args.out, lambda path: path.write_text(text, encoding="utf-8"), force=args.force)
     shown = f"written: {args.out}" if args.out is not None else text.rstrip("\n")
     out.result(shown, {"target": args.target, "cron": args.cron, "text": text, "file": args.out and str(args.out)})
     for line in needs(args.target, config.mlflow.uri):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,16 @@ def test_a_cron_expression_says_when() -> None:
         ("0 6 * * 8", "8"),
         ("x 6 * * *", "x"),
         ("*/0 6 * * *", "zero"),
+        ("0 6 * * 1\n", "one line"),
+        ("0 6\n* * 1", "one line"),
+        ("0 6\u2003* * 1", "one line"),
+        ("0 ٦ * * 1", "is no hour"),
+        ("0 6² * * 1", "is no hour"),
+        ("0 22-6 * * *", "'22-6' is no hour"),
+        ("0 6 * * 5-1", "'5-1' is no day_of_week"),
+        ("*/100 6 * * *", "'\\*/100' is no minute"),
+        ("0 */24 * * *", "is no hour"),
+        ("0,,5 6 * * *", "'' is no minute"),
         ("0 6 1 * 1", "days of the month and of the week"),
     ],
 )
@@ -51,13 +62,13 @@ def test_a_crontab_line_survives_odd_paths() -> None:
     command = line.removeprefix("0 6 * * 1 ")
     # cron itself turns \% into %.
     words = shlex.split(command.replace("\\%", "%"))
-    assert words[1:] == ["-m", "pipeline.cli", "recalibrate", "/a b/50%.yaml", ">>", "/a b/log", "2>&1"]
+    assert words[1:] == ["-P", "-m", "pipeline.cli", "recalibrate", "/a b/50%.yaml", ">>", "/a b/log", "2>&1"]
     assert "%" not in command.replace("\\%", "")
 
 
 def test_a_workflow_is_yaml_that_runs_the_pass() -> None:
     read = yaml.safe_load(workflow("0 6 * * 1", Path("ops/recalibration.yaml"), Path("ops/state")))
-    assert read[True]["schedule"] == [{"cron": "0 6 * * 1"}]  # YAML reads `on` as a truth value
+    assert read["on"]["schedule"] == [{"cron": "0 6 * * 1"}]
     assert read["concurrency"]["cancel-in-progress"] is False
     steps = read["jobs"]["recalibrate"]["steps"]
     # The name alone could be somebody else's package.
@@ -77,13 +88,32 @@ def test_a_workflow_needs_a_server_that_it_can_reach(uri: str, reached: bool) ->
     assert any("cannot reach MLflow at" in line for line in needs("github-actions", uri)) != reached
 
 
-def test_odd_paths_stay_paths() -> None:
-    state = "a: b # c"
-    read = yaml.safe_load(workflow("0 6 * * 1", Path("r.yaml"), Path(state)))
-    paths = [
-        step["with"].get("path") for step in read["jobs"]["recalibrate"]["steps"] if "cache" in step.get("uses", "")
-    ]
-    assert paths == [state, state]
+@pytest.mark.parametrize("path", ["a: b # c", "judges (prod): x", "a #b", "- a", "'é\" ${x}", "state: "])
+def test_odd_paths_stay_paths(path: str) -> None:
+    read = yaml.safe_load(workflow("*/5 6 * * 1", Path(path) / "r.yaml", Path(path)))
+    steps = read["jobs"]["recalibrate"]["steps"]
+    assert [step["with"].get("path") for step in steps if "cache" in step.get("uses", "")] == [path, path]
+    (command,) = (step["run"] for step in steps if "recalibrate" in step.get("run", ""))
+    assert shlex.split(command) == ["gpa-judges", "recalibrate", f"{path}/r.yaml", "--json"]
+    env = next(step["env"] for step in steps if "env" in step)
+    assert env["OPENAI_API_KEY"] == "${{ secrets.OPENAI_API_KEY }}"
+
+
+@pytest.mark.parametrize("path", ["!state", "#state", "~/state", "st*te", "s[ab]", "a\n!b", "${{ secrets.X }}"])
+def test_what_github_would_read_as_something_else(path: str) -> None:
+    with pytest.raises(PipelineError, match="GitHub"):
+        workflow("0 6 * * 1", Path("r.yaml"), Path(path))
+    with pytest.raises(PipelineError, match="reads an expression"):
+        workflow("0 6 * * 1", Path("${{ secrets.X }}/r.yaml"), Path("state"))
+
+
+def test_a_program_in_the_folder_of_now_is_not_ours(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (config.parent / "pipeline.py").write_text("raise SystemExit('not ours')", encoding="utf-8")
+    line = crontab_line("0 6 * * 1", config, config.parent / "log").removeprefix("0 6 * * 1 ")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    done = subprocess.run(line.replace("recalibrate", "recalibrate --help", 1), shell=True, cwd=config.parent)
+    assert done.returncode == 0
+    assert "usage: gpa-judges recalibrate" in (config.parent / "log").read_text(encoding="utf-8")
 
 
 class Stop(Exception):
@@ -139,4 +169,12 @@ def test_through_the_command_line(
     assert "gpa-judges recalibrate" in out.read_text(encoding="utf-8")
     assert "the variable GPA_JUDGES" in capsys.readouterr().err
     assert main([*command, "cron", "--out", str(out)]) == 2
+    was = config.read_text(encoding="utf-8")
+    assert main([*command, "github-actions", "--out", str(config)]) == 2
+    assert config.read_text(encoding="utf-8") == was
+    daily = ["schedule", str(config), "--cron", "0 6 * * *", "--target", "github-actions", "--out", str(out)]
+    assert main([*command, "github-actions", "--out", str(out)]) == 0
+    assert main(daily) == 2
+    assert main([*daily, "--force"]) == 0
+    assert "0 6 * * *" in out.read_text(encoding="utf-8")
     assert main(["schedule", str(config), "--cron", "never", "--target", "cron"]) == 2
