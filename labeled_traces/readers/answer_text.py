@@ -43,16 +43,17 @@ class Answer:
     quote: str
 
 
-def find_answers(text: str, names: tuple[str, ...], bare: tuple[str, ...]) -> Iterator[Answer]:
+def find_answers(text: str, names: tuple[str, ...], bare: tuple[str, ...], between: str = "[_-]?") -> Iterator[Answer]:
     """Answers in a text in their order: a JSON object, its escaped forms, a Python repr, `true_answer=...`.
 
     Args:
         names: looked for as keys in quotes.
-        bare: looked for without quotes too, but never written with spaces.
+        bare: looked for without quotes too.
+        between: what stands between the words of a bare name (a regular expression).
     """
     if not _HINT.search(text):
         return
-    pattern = _pattern(names, bare)
+    pattern = _pattern(names, bare, between)
     match = pattern.search(text)
     while match is not None:
         start, quote = match.end(), match["quote"] or ""
@@ -76,17 +77,18 @@ def _spellings(names: Iterable[str], between: str) -> str:
 
 
 @cache
-def _pattern(names: tuple[str, ...], bare: tuple[str, ...]) -> re.Pattern[str]:
-    """`"true answer": x` with quotes of any kind, escaped or not; `true_answer: x`, `true_answer='x'`, `<...>x`."""
-    keys, bare_keys = _spellings(names, r"[\s_-]*"), _spellings(bare, "[_-]?")
-    quoted = rf"(?P<quote>\\*[\"'])\s*(?:{keys})\s*(?P=quote)\s*\]?\s*[:=]\s*"
-    plain = rf"(?<![\w\"'\\-])(?:{bare_keys})(?:\s*[:=!]+\s*|>\s*|\s+(?=[\"']))"
+def _pattern(names: tuple[str, ...], bare: tuple[str, ...], between: str = "") -> re.Pattern[str]:
+    """`"true answer": x` with quotes of any kind, escaped or not; `true_answer: x`, `true_answer='x'`, `<...>x`, and
+    columns of a table."""
+    keys, bare_keys = _spellings(names, r"[\s_-]*"), _spellings(bare, between)
+    quoted = rf"(?<!\\)(?P<quote>\\*[\"'])\s*+(?:{keys})\s*+(?P=quote)\s*+\]?\s*+[:=]\s*"
+    plain = rf"(?<![\w\"'\\-])(?:{bare_keys})[*`]*(?:\s*[:=!]+[*`]*\s*|>\s*|\s+(?=[\"'])|[ \t]*(?:\||\t|  )[ \t]*)"
     return re.compile(f"{quoted}|{plain}" if bare else quoted, re.IGNORECASE)
 
 
 _OPENS = re.compile(r"[\w.]*[\[({]")
 _QUOTE = re.compile(r"[rbuRBU]{0,2}(\\*)('''|\"\"\"|'|\")")
-_MARK = re.compile(r"\\*[\"']|[\[({]|[\])}]")
+_MARK = re.compile(r"(?<!\\)\\*[\"']|[\[({]|[\])}]")
 _FOLLOWS = re.compile(r"\s*(?:[,:}\])]|$)")
 _ITEM = re.compile(r"[^,}\])\n]*")
 _LINE = re.compile(r"[^\n]*?(?=\s*(?:[)}\]\n<]|,\s*[\"']?\w+[\"']?\s*[:=]|$))")
@@ -108,7 +110,7 @@ def _end_of_string(text: str, opening: re.Match[str]) -> int:
     """A quote with n backslashes is closed by one with n. More of them are content or, if full pairs, may close it:
     that shows in what follows."""
     depth = len(opening[1])
-    for closing in re.compile(rf"(\\*){opening[2]}").finditer(text, opening.end()):
+    for closing in re.compile(rf"(?<!\\)(\\*){opening[2]}").finditer(text, opening.end()):
         more = len(closing[1]) - depth
         if more == 0 or (more > 0 and more % (2 * (depth + 1)) == 0 and _FOLLOWS.match(text, closing.end())):
             return closing.end()

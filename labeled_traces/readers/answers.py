@@ -19,7 +19,8 @@ from labeled_traces.trace import JSON, Span, SpanKind
 SHORTEST = 12
 """Characters of a value that is looked for where it has no name: a shorter one may stand for something else."""
 
-_AGENT, _RUN, _HARNESS = range(3)  # whose words: the agent's own, what it read in the run, what stands around the run
+# Whose words: the agent's own, what it read in the run, what stands around the run, what nobody wrote (errors ...).
+_AGENT, _RUN, _HARNESS, _ERROR = range(4)
 _READ = {SpanKind.LLM, SpanKind.TOOL, SpanKind.RETRIEVER, SpanKind.RERANKER, SpanKind.EMBEDDING, SpanKind.GUARDRAIL}
 _AGENT_ROLES = {"assistant", "ai", "model"}
 _METADATA_KEYS = {"metadata", "info", "extra", "tags", "annotations"}
@@ -51,11 +52,11 @@ class _Search:
         outputs = _AGENT if span.kind is SpanKind.LLM else around
         return replace(
             span,
-            name=self._text(span.name, _HARNESS, f"{place}, name"),
+            name=self._text(span.name, _ERROR, f"{place}, name"),
             inputs=self._value(span.inputs, inputs, f"{place}, inputs"),
             outputs=self._value(span.outputs, outputs, f"{place}, outputs"),
-            error=None if span.error is None else self._text(span.error, _HARNESS, f"{place}, error"),
-            attributes=self._value(span.attributes, _HARNESS, f"{place}, attributes"),
+            error=None if span.error is None else self._text(span.error, _ERROR, f"{place}, error"),
+            attributes=self._value(span.attributes, _ERROR, f"{place}, attributes"),
         )
 
     def _value(self, value: JSON, words: int, place: str, marked: frozenset[str] = frozenset()) -> JSON:
@@ -87,9 +88,10 @@ class _Search:
         names = HARNESS_KEYS if words == _AGENT else ANSWER_KEYS
         if words != _AGENT:
             names += tuple(word for word, marks in BESIDE.items() if has_any(text, marks))
-        bare = {_AGENT: (), _RUN: HARNESS_KEYS, _HARNESS: ANSWER_KEYS}[words]
+        bare = {_AGENT: (), _RUN: HARNESS_KEYS}.get(words, ANSWER_KEYS)
+        between = "[ _-]?" if words == _ERROR else "[_-]?"  # an agent too may write "the correct answer: ..."
         parts, done = [], 0
-        for answer in find_answers(text, names, bare):
+        for answer in find_answers(text, names, bare, between):
             parts += [text[done : answer.start], f"{answer.quote}{LEFT_OUT}{answer.quote}"]
             done = answer.end
             self.removed.append(answer.value)

@@ -88,6 +88,11 @@ def test_what_is_an_answer_only_beside_another_name(value: JSON) -> None:
         "<true_answer>zzgold 17</true_answer>",
         "ground_truth=array(['zzgold', 'zzgold'])",
         f"wrong: {SECRET} was wanted",
+        "Expected answer: zzgold, prediction: 16",
+        "Ground truth = 'zzgold', not 16",
+        "- **true_answer**: zzgold\n- **prediction**: 16",
+        "question       How high?\ntrue_answer    zzgold 3794\nprediction     16",
+        "| true_answer | zzgold |\n| prediction | 16 |",
     ],
 )
 def test_errors_and_names_hold_no_answer(error: str) -> None:
@@ -115,6 +120,7 @@ def test_short_answers_are_not_looked_for_without_their_name() -> None:
 
 
 def test_what_the_agent_said_stays_even_if_it_is_right() -> None:
+    final = "The correct answer: 3794 m. Ground truth: unknown."
     code = "ground_truth = load()\nexpected_answer = {'ground_truth': 5}\ntrue_answer = 17"
     said: JSON = {
         "messages": [
@@ -126,7 +132,14 @@ def test_what_the_agent_said_stays_even_if_it_is_right() -> None:
         ]
     }
     spans = [
-        Span("a", None, "run", SpanKind.CHAIN, inputs={"true_answer": SECRET}, outputs={"prediction": SECRET}),
+        Span(
+            "a",
+            None,
+            "run",
+            SpanKind.CHAIN,
+            inputs={"true_answer": SECRET},
+            outputs={"prediction": SECRET, "text": final},
+        ),
         Span("b", "a", "model", SpanKind.LLM, inputs=said, outputs=said),
         Span("c", "a", "final", SpanKind.TOOL, inputs={"ground_truth": SECRET}, outputs=SECRET, error=f"no {SECRET}!"),
         Span("d", "a", "apply_patch", SpanKind.TOOL, inputs={"patch": "+1"}, outputs={"patch": "+1", "n": 1}),
@@ -134,7 +147,7 @@ def test_what_the_agent_said_stays_even_if_it_is_right() -> None:
     report = ReadReport()
     kept = without_answers(spans, "file", report)
     assert kept[1:] == spans[1:]
-    assert kept[0].outputs == {"prediction": SECRET}
+    assert kept[0].outputs == {"prediction": SECRET, "text": final}
     assert report.counts == {KIND: 1}
 
 
