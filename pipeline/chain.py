@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import Any
 from judges.lm import LM, BudgetExhausted
 from judges.program import JudgeProgram, JudgeSuite
 from labeled_traces.files import write_lines
+from pipeline.clock import Clock, add
 from pipeline.evaluate import EvaluateSettings
 from pipeline.optimizers.base import OptimizationResult, SearchContext, Trial
 from pipeline.prepare import Run, Say, Step
@@ -19,7 +19,6 @@ from pipeline.prepare import Run, Say, Step
 STAGE_REPEATS = 10_000
 """Stage k reads with the repeats from k * STAGE_REPEATS on, so that no reading is another stage's: first the steps of
 the search, then the selection among them, then the decision rule."""
-_SECONDS = "seconds.json"
 
 
 @dataclass
@@ -29,7 +28,8 @@ class StepResult:
     step: Step
     suite: JudgeSuite
     results: dict[str, OptimizationResult] = field(default_factory=dict)
-    seconds: float = 0.0
+    seconds: float | None = 0.0
+    """Of its searches, over all attempts; None where one was killed, so that nobody knows."""
 
     @property
     def name(self) -> str:
@@ -77,10 +77,11 @@ def _searched(run: Run, lm: LM, done: Sequence[StepResult], program: JudgeProgra
         locked=frozenset(run.manifest.testset),
         bank=bank([step.results[name] for step in done[:-1]]),
     )
-    start = time.monotonic()
-    result = current.step.optimizer.optimize(program, run.manifest.development(run.dataset), context)
+    with Clock(run.folder, f"{number + 1}/{name}") as clock:
+        result = current.step.optimizer.optimize(program, run.manifest.development(run.dataset), context)
+        clock.ended = not result.exhausted
     current.results[name] = result
-    current.seconds += _first_time(run, f"{number + 1}/{name}", time.monotonic() - start, result)
+    current.seconds = add(current.seconds, clock.seconds)
     return result
 
 
@@ -95,14 +96,6 @@ def bank(results: Sequence[OptimizationResult]) -> tuple[JudgeProgram, ...]:
     trials = [(search, trial) for search, result in enumerate(results) for trial in result.trials]
     ordered = sorted(trials, key=worth, reverse=True)
     return tuple({trial.program.hash: trial.program for _, trial in ordered if trial.program is not None}.values())
-
-
-def _first_time(run: Run, key: str, seconds: float, result: OptimizationResult) -> float:
-    """The seconds that a search took when it first ended; when it is replayed from the ledger it takes next to none."""
-    known = run.folder.read_json(_SECONDS) or {}
-    if key not in known and not result.exhausted:
-        run.folder.write_json(_SECONDS, {**known, key: round(seconds, 3)})
-    return float(known.get(key, round(seconds, 3)))
 
 
 def _tell(run: Run, number: int, name: str, result: OptimizationResult, say: Say) -> None:

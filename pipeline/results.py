@@ -37,7 +37,8 @@ class StepReport:
 
     `changed`: the dimensions whose program the step changed; `kept`: those whose change the selection kept. `before`
     and `after` are metrics of all judges, without and with what was kept, `gain` their paired difference; all are empty
-    after a single step, of which there is no selection. `seconds` is the time of the searches.
+    after a single step, of which there is no selection. `seconds` is the time of the searches over all attempts, None
+    where one was killed, so that nobody knows.
     """
 
     optimizer: str
@@ -45,7 +46,7 @@ class StepReport:
     kept: tuple[str, ...]
     judge_calls: int
     reflection_calls: int
-    seconds: float
+    seconds: float | None
     traces: int = 0
     before: Mapping[str, Estimate] = field(default_factory=dict)
     after: Mapping[str, Estimate] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from pipeline.metrics.estimate import Estimate
 from pipeline.metrics.suite import HIGHER_IS_BETTER
 from pipeline.report import plots
 from pipeline.report.details import Details, details_html
-from pipeline.report.table import MARK, metrics_shown, money, notes, with_interval
+from pipeline.report.table import MARK, metrics_shown, money, notes, seconds, with_interval
 from pipeline.results import SIDES, STEP_METRICS, Result, counted_labels
 
 _CSS = """
@@ -128,7 +128,7 @@ def _steps(result: Result) -> str:
     rows = [[result.names["seed"], "", "", *_metrics(result.steps[0].before, STEP_METRICS), "", "", ""]]
     for step in result.steps:
         names = [", ".join(kept).replace("_", " ") or "-" for kept in (step.changed, step.kept)]
-        more = (with_interval(step.gain.get("f1"), "+"), f"{step.calls:,}", f"{step.seconds:.1f}")
+        more = (with_interval(step.gain.get("f1"), "+"), f"{step.calls:,}", seconds(step))
         rows.append([step.optimizer, *names, *_metrics(step.after, STEP_METRICS), *more])
     about = (
         f"On {result.steps[0].traces} validation traces, read anew. The searches have seen these traces, so only the "

@@ -54,7 +54,7 @@ def steps_table(steps: Sequence[StepReport], *more: Sequence[str]) -> str:
     for step in steps:
         kept = f"{len(step.kept)} of {len(step.changed)}"
         cells = changes(step.before, step.after, step.gain)
-        rows.append([step.optimizer, kept, *cells, f"{step.calls:,}", f"{step.seconds:.0f}"])
+        rows.append([step.optimizer, kept, *cells, f"{step.calls:,}", seconds(step)])
     said = f"on {steps[0].traces} validation traces, read anew by the selection; the searches have seen these traces\n"
     said += f"in brackets: {INTERVAL}"
     return f"{columns([STEP_COLUMNS, *rows, *more])}\n{said}"
@@ -78,6 +78,10 @@ def with_interval(estimate: Estimate | None, sign: str = "") -> str:
     if estimate.low is None or estimate.high is None:
         return value
     return f"{value} [{format(estimate.low, f'{sign}.2f')}, {format(estimate.high, f'{sign}.2f')}]"
+
+
+def seconds(step: StepReport) -> str:
+    return "-" if step.seconds is None else f"{step.seconds:.0f}"
 
 
 def reader(model: str, simulated: bool) -> str:

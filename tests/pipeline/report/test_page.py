@@ -106,7 +106,7 @@ def test_it_says_what_each_step_added(result: Result) -> None:
     rows = [re.sub(r"<[^>]+>", " ", row).split() for row in section.split("<tr>")[2:]]
     assert [row[0] for row in rows] == ["generic", "gepa", "evolution"]
     assert " ".join(rows[1]).startswith("gepa plan quality, tool calling plan quality, tool calling 0.70 [0.70, 0.70]")
-    assert " ".join(rows[1]).endswith("+0.20 [+0.15, +0.25] 12,445 21.6")
+    assert " ".join(rows[1]).endswith("+0.20 [+0.15, +0.25] 12,445 22")
     assert "only the testset says how large the gain is" in section
     assert "What each step" not in report_html(replace(result, steps=result.steps[:1]))
 

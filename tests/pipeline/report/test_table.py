@@ -51,6 +51,12 @@ def test_judges_of_ones_own_are_not_called_generic(result: Result) -> None:
     assert "champion -> tuned" in text
 
 
+def test_a_time_that_nobody_knows_is_no_zero(result: Result) -> None:
+    unknown = [replace(step, seconds=None) for step in result.steps]
+    rows = [line.split() for line in steps_table(unknown).splitlines()[2:4]]
+    assert [row[-2:] for row in rows] == [["12,445", "-"]] * 2
+
+
 def test_a_single_step_needs_no_table(result: Result) -> None:
     assert "validation traces" not in result_table(replace(result, steps=result.steps[:1]))
     assert steps_table(()) == ""
