@@ -86,8 +86,8 @@ def validate(
     for name, margin in gates.margins.items():
         checks.append(_not_worse(name, margin, differences[name], n, sides))
     checks += _dimensions(sides, gates)
-    checks += _enough_groups(challenger, gates)
-    checks += _enough_scored(sides, gates.scored_share)
+    checks.append(_together(_enough_groups(challenger, gates)))
+    checks.append(_together(_enough_scored(sides, gates.scored_share)))
     states = {check.state for check in checks}
     for verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS):
         if verdict in states:
@@ -164,6 +164,7 @@ def _dimensions(sides: _Sides, gates: Gates) -> Iterator[_Check]:
     """The suite's metrics do not show that one judge fell silent or noisy. A single dimension seldom has the labels to
     exclude a fall, so it is enough that none is seen."""
     name, least = gates.primary, f"{gates.dimension_margin:g}"
+    held: dict[str, float] = {}
     for dimension in sides.challenger.dimensions:
         before, after = sides.champion.of(dimension), sides.challenger.of(dimension)
         found = paired_differences(after, before, sides.settings)[name]
@@ -177,14 +178,26 @@ def _dimensions(sides: _Sides, gates: Gates) -> Iterator[_Check]:
         elif gain is None:
             yield _Check(Verdict.PASS, f"nothing is shown about {dimension}: {found.reason}")
         elif gain >= -gates.dimension_margin:
-            yield _Check(Verdict.PASS, f"{said}, no fall by more than {least}")
+            held[said] = gain
         else:
             yield _Check(Verdict.INCONCLUSIVE, f"{said}, seen to be worse by more than {least}")
+    if held:
+        lowest = min(held, key=lambda said: held[said])
+        yield _Check(Verdict.PASS, f"{len(held)} dimensions not worse by more than {least}; the least gain is {lowest}")
+
+
+def _together(checks: Iterator[_Check]) -> _Check:
+    """One condition of several: it holds if they all do."""
+    found = list(checks)
+    failed = [check for check in found if check.state is not Verdict.PASS]
+    state = failed[0].state if failed else Verdict.PASS
+    return _Check(state, "; ".join(check.reason for check in failed or found))
 
 
 def _enough_groups(table: MatchTable, gates: Gates) -> Iterator[_Check]:
     """Of the traces with a label that the primary metric can count, and of the clean ones."""
-    kinds = {"with a label": {table.trace_ids[t] for t in table.label_rows[table.decidable]}}
+    counted = table.decidable if gates.primary.startswith("coverage") else table.has_span
+    kinds = {"with a label": {table.trace_ids[t] for t in table.label_rows[counted]}}
     if "false_alarms" in (gates.primary, *gates.margins):
         kinds["without an error"] = {name for name, clean in zip(table.trace_ids, table.clean, strict=True) if clean}
     for what, ids in kinds.items():
