@@ -20,8 +20,9 @@ examples:
 
 Every judge becomes a scorer and a version of a prompt, <prefix><dimension>, linked by tags. After a PASS of exactly
 these judges (layout `mlflow`, the same model) they get the alias `champion` and the live scorer's name; else the alias
-`challenger` and a scorer <prefix><dimension>_challenger. The same judges again make no new version. A run that was
-not validated, did not pass or changed nothing is exported too, and the output says so.
+`challenger` and a scorer <prefix><dimension>_challenger. The same judges again make no new version, and do not become
+champions again where a promotion or a rollback has replaced them since. A run that was not validated, did not pass or
+changed nothing is exported too, and the output says so.
 """
 
 
@@ -33,6 +34,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name-prefix", metavar="TEXT", help="begins every name in MLflow (gpa_)")
     parser.add_argument("--model", metavar="NAME", help="the LiteLLM model to run with (the one tuned with)")
     parser.add_argument("--endpoint", metavar="URL", help="its base URL (the one tuned with)")
+    parser.add_argument(
+        "--again", action="store_true", default=None, help="make champions again of judges that were replaced since"
+    )
     parser.add_argument("--out", type=Path, metavar="DIR", help="the folder to write (RUN/export)")
 
 
@@ -40,7 +44,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
     from pipeline.config import PipelineError
     from pipeline.export.run_export import TunedRun
 
-    for_mlflow = ("tracking_uri", "experiment", "name_prefix", "model", "endpoint")
+    for_mlflow = ("tracking_uri", "experiment", "name_prefix", "model", "endpoint", "again")
     wrong = [name for name in (("out",) if args.to == "mlflow" else for_mlflow) if getattr(args, name) is not None]
     if wrong:
         raise PipelineError(f"--{wrong[0].replace('_', '-')} does not belong to --to {args.to}")
@@ -67,7 +71,7 @@ def _to_mlflow(tuned: TunedRun, args: argparse.Namespace, out: Output) -> None:
     from pipeline.report.table import columns
 
     prefix = args.name_prefix or PREFIX
-    target = Target(args.tracking_uri, args.experiment, prefix, args.model, args.endpoint)
+    target = Target(args.tracking_uri, args.experiment, prefix, args.model, args.endpoint, bool(args.again))
     done = export_to_mlflow(tuned, target, out.say)
     rows = [["dimension", "prompt", "scorer", "version"]]
     rows += [[name, j.uri, j.scorer, str(j.scorer_version)] for name, j in done.judges.items()]

@@ -34,6 +34,8 @@ from pipeline.export.store import Store
 
 CHAMPION, CHALLENGER = "champion", "challenger"
 PREFIX = "gpa_"
+_ROLLED_BACK = "rolled_back"
+"""The tag of a version that was champion and was taken back."""
 
 
 def _silent(_: str) -> None:
@@ -135,11 +137,18 @@ class Registry:
             raise PipelineError(f"{', '.join(first)}: there is no earlier champion to go back to")
         leaving = [judge for judge in leaving if judge.prompt not in first]
         earlier = [self._numbered(judge.prompt, pasts[judge.dimension][-2]) for judge in leaving]
+        for judge in leaving:
+            self._store.set_tags(judge.prompt, judge.version, judge.tags, {_ROLLED_BACK: "true"})
         return {judge.dimension: self._go_live(judge, pasts[judge.dimension][:-1]) for judge in earlier}
 
     def replacements(self) -> dict[str, Exported]:
         """The champions that replaced another: those that can be rolled back. Raises as `champions`."""
         return {name: judge for name, judge in self.champions().items() if len(self._past(judge.prompt)) > 1}
+
+    def was_replaced(self, judge: Exported) -> bool:
+        """Whether it was champion and is not any more, because of a promotion or a rollback. Raises as `champions`."""
+        *earlier, now = self._past(judge.prompt) or [judge.version]
+        return now != judge.version and (judge.version in earlier or judge.tags.get(_ROLLED_BACK) == "true")
 
     def _prompt(self, dimension: str) -> str:
         return f"{self.prefix}{dimension}"
@@ -209,7 +218,7 @@ class Registry:
     def _go_live(self, judge: Exported, past: list[int]) -> Exported:
         """`past`: the champions so far, this one last."""
         scorer = build_scorer(judge.prompt, judge.program, judge.template)
-        live = {SCORER: judge.prompt, SCORER_VERSION: str(self._store.ensure_scorer(scorer))}
+        live = {SCORER: judge.prompt, SCORER_VERSION: str(self._store.ensure_scorer(scorer)), _ROLLED_BACK: "false"}
         self._store.set_tags(judge.prompt, judge.version, judge.tags, live)
         forward = len(past) > len(self._past(judge.prompt))
         if forward:

@@ -84,13 +84,14 @@ class TunedRun:
 @dataclass(frozen=True)
 class Target:
     """Where in MLflow the judges go; None: where the run itself was tracked. `model` and `endpoint`: what the judges
-    shall run with, None: what they were tuned with."""
+    shall run with, None: what they were tuned with. `again`: champions that were replaced become champions again."""
 
     uri: str | None = None
     experiment: str | None = None
     prefix: str = PREFIX
     model: str | None = None
     endpoint: str | None = None
+    again: bool = False
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,8 @@ def export_to_mlflow(run: TunedRun, target: Target, say: Say) -> MlflowExport:
     "Exactly these": a judge is proved in one layout, with one model. In another one it is a challenger.
 
     Raises:
-        PipelineError: MLflow refuses, or judges that it cannot hold or run; nothing is written in the latter case.
+        PipelineError: MLflow refuses; or, and nothing is written then, judges that it cannot hold or run, or that this
+            run made champions before and that were replaced since.
     """
     suite = _as_it_will_run(run, target)
     proved = suite.hash == run.suite.hash
@@ -134,6 +136,8 @@ def export_to_mlflow(run: TunedRun, target: Target, say: Say) -> MlflowExport:
     say(f"experiment {experiment} of MLflow at {uri}")
     registry = Registry(uri, experiment, target.prefix, create=True)
     verdict = run.verdict if proved else ""
+    if verdict == Verdict.PASS and not target.again:
+        _check_not_replaced(registry, suite, run.folder.name)
     extra = {REFERENCE: run.reference.to_text()} if proved and run.reference else {}
     provenance = Provenance(run.folder.name, _run_id(run.folder, uri), verdict, run.simulated, extra)
     judges = registry.register(suite, provenance, say)
@@ -143,6 +147,19 @@ def export_to_mlflow(run: TunedRun, target: Target, say: Say) -> MlflowExport:
         judges = registry.promote(judges.values(), say)
     notes = tuple(_notes(run, suite))
     return MlflowExport(uri, experiment, alias, verdict, judges, notes, run.unchanged)
+
+
+def _check_not_replaced(registry: Registry, suite: JudgeSuite, run: str) -> None:
+    """What took the place of this run's judges, or took them back, knew more than the run does."""
+    for name, program in suite.programs.items():
+        for judge in registry.versions(name):
+            same = (judge.program.hash, judge.rule, judge.tags["run"]) == (program.hash, suite.rule, run)
+            if same and registry.was_replaced(judge):
+                raise PipelineError(
+                    f"{judge.uri} of run {run} was champion and is not any more, because of a promotion or a rollback "
+                    f"(now it is {registry.champions()[name].uri}): the same export would undo that. Accepted is a new "
+                    "run, or --again to make these judges champions all the same"
+                )
 
 
 def _as_it_will_run(run: TunedRun, target: Target) -> JudgeSuite:

@@ -63,6 +63,50 @@ def test_a_pass_makes_champions(make_run: MakeRun, mlflow_server: str) -> None:
     }
 
 
+def passed(make_run: MakeRun, name: str, rubric: str = "Look.") -> Path:
+    plans = suite().programs["plan_quality"].with_parts({"rubric": rubric}, "test")
+    path = make_run(suite().with_program(plans), "PASS")
+    return path.rename(path.with_name(name))
+
+
+def test_the_same_export_again_undoes_no_promotion_and_no_rollback(
+    make_run: MakeRun, export: Callable[..., MlflowExport]
+) -> None:
+    first, second = passed(make_run, "one-1a2b3c4d"), passed(make_run, "two-1a2b3c4d", "Look twice.")
+    old, new = export(first), export(second)
+    registry = Registry(old.uri, old.experiment, f"{old.experiment}-")
+
+    def champions() -> list[int]:
+        return [judge.version for judge in registry.champions().values()]
+
+    def refused(path: Path, was: str, now: str) -> None:
+        before = champions(), registry.challengers(), [registry.versions(name) for name in NAMES]
+        with pytest.raises(PipelineError, match=f"plan_quality/{was} of run {path.name} was champion.*quality/{now}"):
+            export(path)
+        assert before == (champions(), registry.challengers(), [registry.versions(name) for name in NAMES])
+
+    assert champions() == [2, 1]
+    refused(first, was="1", now="2")
+    assert export(second).judges == new.judges
+    registry.rollback()
+    assert champions() == [1, 1]
+    refused(second, was="2", now="1")
+    assert export(second, again=True).alias == "champion"
+    assert champions() == [2, 1]
+    assert export(second).alias == "champion"
+    refused(first, was="1", now="2")
+
+
+def test_another_run_that_comes_to_a_judge_that_was_replaced_may_bring_it_back(
+    make_run: MakeRun, export: Callable[..., MlflowExport]
+) -> None:
+    export(passed(make_run, "one-1a2b3c4d"))
+    export(passed(make_run, "two-1a2b3c4d", "Look twice."))
+    done = export(passed(make_run, "three-1a2b3c4d"))
+    assert [judge.version for judge in done.judges.values()] == [1, 1]
+    assert done.alias == "champion"
+
+
 @pytest.mark.parametrize("verdict", ["FAIL", "INCONCLUSIVE", None])
 def test_without_a_pass_they_are_challengers(
     make_run: MakeRun, export: Callable[..., MlflowExport], verdict: str | None
