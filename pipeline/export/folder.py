@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from labeled_traces.files import write_lines
+from judges.lm import JudgeError
+from labeled_traces.files import parse_json, write_lines
+from labeled_traces.trace import TraceError
 from pipeline.export.run_export import TunedRun
 from pipeline.run_folder import JUDGES, MANIFEST
 
@@ -17,13 +19,28 @@ def export_to_folder(run: TunedRun, out: Path) -> dict[str, Any]:
     """Writes the folder, and returns its manifest. The same run again writes the same bytes.
 
     Raises:
-        JudgeError: the folder holds other judges.
+        JudgeError: the folder holds other judges, or other files.
     """
-    run.suite.save(out / JUDGES)
     manifest = _manifest(run)
+    _check_ours(out, manifest)
+    # First, so that an export that is stopped can be started again.
     write_lines(out / MANIFEST, [json.dumps(manifest, indent=1, ensure_ascii=True)])
+    run.suite.save(out / JUDGES)
     write_lines(out / README, [_readme(manifest)])
     return manifest
+
+
+def _check_ours(out: Path, manifest: dict[str, Any]) -> None:
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return
+    try:
+        there = parse_json((out / MANIFEST).read_text(encoding="utf-8"), MANIFEST)
+        what = f"the judges of {there['run']}"
+        ours = any(there[key] == manifest[key] for key in ("run", "suite"))
+    except (TraceError, OSError, UnicodeDecodeError, KeyError, TypeError):
+        what, ours = "files that no export wrote", False
+    if not ours:
+        raise JudgeError(f"{out} holds {what}: accepted is a new folder, an empty one, or one of the same judges")
 
 
 def _manifest(run: TunedRun) -> dict[str, Any]:

@@ -254,5 +254,45 @@ def test_a_folder_of_simulated_judges_says_so(make_run: MakeRun, tmp_path: Path)
 
 def test_a_folder_with_other_judges_is_refused(make_run: MakeRun, tmp_path: Path) -> None:
     seed_suite(dimensions=("goal_fulfillment",)).save(tmp_path / "out" / "judges")
-    with pytest.raises(JudgeError, match="holds other judges"):
+    with pytest.raises(JudgeError, match="holds files that no export wrote"):
         export_to_folder(TunedRun.open(make_run(suite())), tmp_path / "out")
+
+
+@pytest.mark.parametrize("manifest", [None, "", "[]", '{"name": "an app"}'])
+def test_files_of_others_are_not_written_over(make_run: MakeRun, tmp_path: Path, manifest: str | None) -> None:
+    (readme := tmp_path / "README.md").write_text("Of a project.")
+    if manifest is not None:
+        (tmp_path / "manifest.json").write_text(manifest)
+    run = TunedRun.open(make_run(suite()))
+    with pytest.raises(JudgeError, match="holds files that no export wrote"):
+        export_to_folder(run, tmp_path)
+    assert readme.read_text() == "Of a project."
+    with pytest.raises(JudgeError, match="holds files that no export wrote"):
+        export_to_folder(run, readme)
+
+
+def test_judges_of_another_run_are_not_written_over(make_run: MakeRun, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    first = TunedRun.open(passed(make_run, "one-1a2b3c4d"))
+    export_to_folder(first, out)
+    before = {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
+    with pytest.raises(JudgeError, match="holds the judges of one-1a2b3c4d: accepted is a new folder"):
+        export_to_folder(TunedRun.open(passed(make_run, "two-1a2b3c4d", "Look twice.")), out)
+    assert {file: file.read_bytes() for file in out.rglob("*") if file.is_file()} == before
+    assert export_to_folder(TunedRun.open(passed(make_run, "renamed")), out)["run"] == "renamed"
+
+
+def test_a_stopped_export_is_ended_by_the_same_again(
+    make_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = TunedRun.open(make_run(suite()))
+
+    def stopped(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(JudgeSuite, "save", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            export_to_folder(run, tmp_path / "out")
+    export_to_folder(run, tmp_path / "out")
+    assert open_judges(tmp_path / "out") == run.suite
