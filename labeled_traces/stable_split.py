@@ -1,22 +1,86 @@
-"""A split that grows: where a task falls depends on the task alone, never on what else there is."""
+"""A split that grows: a task stays in the part in which it was first, whatever else there is."""
 
 from __future__ import annotations
 
-from labeled_traces.dataset import Dataset
-from labeled_traces.split import SplitManifest, manifest_of
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from labeled_traces.dataset import Dataset, LabeledTrace
+from labeled_traces.groups import connected
+from labeled_traces.split import PARTS, SplitManifest, manifest_of
 from labeled_traces.trace import text_hash
 
 
-def stable_split(dataset: Dataset, seed: int, fractions: tuple[float, float, float]) -> SplitManifest:
-    """Splits by a hash of each trace's group (its content where it has none), so that of two data sets split alike a
-    task is in the same part of both: what one was tuned on is never held out of the other. Nothing is stratified, and a
-    part can be empty.
+@dataclass(frozen=True)
+class Place:
+    """Where a trace was in a split. `content` and `group` are hashes, never text; `group` is "" where it has none, or
+    where nobody knows."""
 
-    Rows of one content must have one group, as those of one request have.
-    """
-    bounds = fractions[0], fractions[0] + fractions[1]
-    parts: tuple[list[str], list[str], list[str]] = ([], [], [])
-    for row in dataset:
-        place = int(text_hash(f"{seed}/{row.group or row.trace.content_hash}")[:12], 16) / 16**12
-        parts[sum(place >= bound for bound in bounds)].append(row.trace_id)
-    return manifest_of(dataset, seed, fractions, [sorted(part) for part in parts])
+    part: str
+    trace_id: str
+    content: str
+    group: str = ""
+
+
+def places_of(manifest: SplitManifest, dataset: Dataset | None = None) -> tuple[Place, ...]:
+    """The places of all traces of a split; without the data that it split nothing is known of groups."""
+    return tuple(
+        Place(
+            part,
+            trace_id,
+            _short(manifest.content_hashes[trace_id]),
+            _group(dataset[trace_id]) if dataset is not None else "",
+        )
+        for part, ids in manifest.parts.items()
+        for trace_id in ids
+    )
+
+
+def content_of(row: LabeledTrace) -> str:
+    """What `Place.content` is of this row."""
+    return _short(row.trace.content_hash)
+
+
+def parts_by_key(places: Iterable[Place]) -> dict[str, str]:
+    """Content or group -> its part. What was in several is where it may have been tuned on: what judges were tuned on
+    is never held out."""
+    found: dict[str, str] = {}
+    for place in places:
+        for key in filter(None, (place.content, place.group)):
+            found[key] = min(place.part, found.get(key, place.part), key=PARTS.index)
+    return found
+
+
+def stable_split(
+    dataset: Dataset,
+    seed: int,
+    fractions: tuple[float, float, float],
+    known: Mapping[str, str] = MappingProxyType({}),
+) -> SplitManifest:
+    """Splits by tasks: traces of one group or of one content, over any number of these, stay together. A task that is
+    `known` (see `parts_by_key`) stays in its part; any other falls by a hash of its group (its content where it has
+    none), so that two data sets are split alike. Nothing is stratified, and a part can be empty."""
+    tasks: dict[str, list[LabeledTrace]] = {}
+    for row, task in zip(dataset, connected(dataset), strict=True):
+        tasks.setdefault(task, []).append(row)
+    parts: dict[str, list[str]] = {part: [] for part in PARTS}
+    for rows in tasks.values():
+        earlier = {known.get(key, "") for row in rows for key in (content_of(row), _group(row))}
+        part = next((part for part in PARTS if part in earlier), None) or _by_hash(rows, seed, fractions)
+        parts[part] += [row.trace_id for row in rows]
+    return manifest_of(dataset, seed, fractions, [sorted(parts[part]) for part in PARTS])
+
+
+def _by_hash(rows: Iterable[LabeledTrace], seed: int, fractions: tuple[float, float, float]) -> str:
+    task = min((not row.group, row.group or row.trace.content_hash) for row in rows)[1]
+    place = int(text_hash(f"{seed}/{task}")[:12], 16) / 16**12
+    return PARTS[(place >= fractions[0]) + (place >= fractions[0] + fractions[1])]
+
+
+def _group(row: LabeledTrace) -> str:
+    return _short(text_hash(row.group)) if row.group else ""
+
+
+def _short(digest: str) -> str:
+    return digest[:16]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
 from judges.budget import Budget, Price
 from judges.connect import is_simulated, open_lm
@@ -67,12 +68,12 @@ class Run:
     def simulated(self) -> bool:
         return any(is_simulated(program.knobs.model) for program in self.suite.programs.values())
 
-    def open_lm(self) -> LedgerLM:
-        """The way to the models, with the run's ledger, budget and prices."""
+    def open_lm(self, ledger: Path | None = None) -> LedgerLM:
+        """The way to the models, with the run's budget and prices. `ledger`: its file, None: the one in its folder."""
         budget = Budget(**self.config.budget.model_dump())
         prices = Price.parse(self.config.prices)
         # The ledger is this run's alone: its name in there stays the same when the folder is moved.
-        return open_lm(self.folder.ledger, "run", budget, prices, self.config.judges.timeout)
+        return open_lm(ledger or self.folder.ledger, "run", budget, prices, self.config.judges.timeout)
 
 
 def prepare(config: ExperimentConfig, say: Say) -> Run:

@@ -83,8 +83,8 @@ class ChangedAgent:
         manifest = stable_split(dataset, self.config.seed, self.config.labels.fractions)
         known = reference(self.reference_seed)
         folder = self.folder / f"{self.reference_seed}-{seed}"
-        labels = PassLabels(dataset, frozenset(dataset.ids))
-        return decide(Work(self.config, self.champion(), known, labels, manifest, folder), lambda _: None)
+        labels = PassLabels(dataset, manifest, frozenset(dataset.ids))
+        return decide(Work(self.config, self.champion(), known, labels, folder), lambda _: None)
 
 
 @cache

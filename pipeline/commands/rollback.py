@@ -20,8 +20,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, out: Output) -> int:
     from pipeline.recalibration.config import load_recalibration
-    from pipeline.recalibration.passes import rollback
     from pipeline.recalibration.report import pass_table
+    from pipeline.recalibration.rollback import rollback
 
     done = rollback(load_recalibration(args.config), out.say)
     out.result(pass_table(done, args.config), done.to_json())

@@ -42,6 +42,10 @@ def _silent(_: str) -> None:
     """Tells nobody how far it is."""
 
 
+class UnfitError(PipelineError):
+    """A judge that MLflow cannot hold or run, whenever it is asked."""
+
+
 class Registry:
     """Champions and challengers of one experiment.
 
@@ -91,9 +95,12 @@ class Registry:
         `mlflow`, whatever theirs is.
 
         Raises:
-            PipelineError: a judge that MLflow cannot hold (too long, a model that it cannot name); nothing is written.
+            UnfitError: a judge that MLflow cannot hold (too long, a model that it cannot name); nothing is written.
         """
-        planned = [self._plan(program, suite.rule, provenance) for program in suite.programs.values()]
+        try:
+            planned = [self._plan(program, suite.rule, provenance) for program in suite.programs.values()]
+        except PipelineError as error:
+            raise UnfitError(str(error)) from error
         known = {plan.prompt: self.versions(plan.program.dimension) for plan in planned}
         done = {}
         for plan in planned:

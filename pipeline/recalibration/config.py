@@ -92,7 +92,7 @@ class RecalibrationConfig(TuningConfig):
         return parse_config(values | shared, "recalibration", folder)
 
 
-DATA, SPLIT, CHAMPION = "labels.jsonl", "split.json", "champion"
+DATA, SPLIT, CHAMPION, LEDGER = "labels.jsonl", "split.json", "champion", "ledger.sqlite"
 
 
 def load_recalibration(path: Path) -> RecalibrationConfig:

@@ -11,7 +11,7 @@ from typing import Any
 from judges.budget import Usage
 from judges.ledger import LedgerLM
 from judges.program import JudgeSuite
-from labeled_traces.split import LeakageError, SplitManifest
+from labeled_traces.split import LeakageError
 from pipeline.chain import STAGE_REPEATS
 from pipeline.cost import announce
 from pipeline.evaluate import EvaluateSettings, EvaluationStopped, check_replies, evaluate, save_judgments
@@ -22,7 +22,7 @@ from pipeline.metrics.suite import suite_metrics
 from pipeline.metrics.table import match_judgments
 from pipeline.prepare import Run, Say, prepare
 from pipeline.prove import prove
-from pipeline.recalibration.config import CHAMPION, DATA, SPLIT, RecalibrationConfig
+from pipeline.recalibration.config import CHAMPION, DATA, LEDGER, SPLIT, RecalibrationConfig
 from pipeline.recalibration.drift import find_drift
 from pipeline.recalibration.labels import PassLabels
 from pipeline.report.details import Details
@@ -44,15 +44,14 @@ class Decision(StrEnum):
 
 @dataclass(frozen=True)
 class Work:
-    """`champion` is to be measured on the fresh `labels`, a challenger to be tuned and proved on all of them, as
-    `manifest` splits them; what the champion was promoted with is in `reference` (None: nobody knows). `folder` keeps
-    everything: the same work again goes on where it was stopped."""
+    """`champion` is to be measured on the fresh `labels`, a challenger to be tuned and proved on all of them, as they
+    are split; what the champion was promoted with is in `reference` (None: nobody knows). `folder` keeps everything:
+    the same work again goes on where it was stopped."""
 
     config: RecalibrationConfig
     champion: JudgeSuite
     reference: Reference | None
     labels: PassLabels
-    manifest: SplitManifest
     folder: Path
 
 
@@ -97,10 +96,11 @@ def decide(work: Work, say: Say) -> Decided:
     """
     work.folder.mkdir(parents=True, exist_ok=True)
     work.labels.dataset.save(work.folder / DATA)
-    work.manifest.save(work.folder / SPLIT)
+    work.labels.manifest.save(work.folder / SPLIT)
     work.champion.save(work.folder / CHAMPION)
     run = prepare(work.config.experiment(work.folder, tuple(work.champion.programs)), say)
-    with run.open_lm() as lm:
+    # Of the pass, so that no change of its settings brings it a new budget.
+    with run.open_lm(work.folder / LEDGER) as lm:
         announce(tuning_cost(run, work.config.drift.repeats) + testset_cost(run), lm.budget, say)
         measured = _measure(run, work, lm)
         return _decide(run, work, measured, lm, say)

@@ -2,22 +2,24 @@
 
 The new ones say whether the champion has drifted. Of the traces of earlier passes, those that no pass tuned or tested
 on are as good as new for a search and for a gate: a pass that found all fine has read nothing of its held-out part, and
-of its development part nothing but the champion's score. A task is in the same part of every pass, so what was held out
-then is held out now. So that old runs of the agent do not outweigh the new ones, there are never more of them than of
-those, and the newest come first.
+of its development part nothing but the champion's score. A task stays in the part in which it was first, so what was
+held out then is held out now. So that old runs of the agent do not outweigh the new ones, there are never more of them
+than of those, and the newest come first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
+from itertools import takewhile
 
 from judges.program import JudgeSuite
 from labeled_traces.dataset import Dataset, LabeledTrace
 from labeled_traces.readers.mlflow import read_row
 from labeled_traces.readers.mlflow_labels import is_labelled
 from labeled_traces.readers.report import ReadOptions
-from labeled_traces.stable_split import stable_split
+from labeled_traces.split import SplitManifest, manifest_of
+from labeled_traces.stable_split import content_of, parts_by_key, stable_split
 from labeled_traces.taxonomy import load_taxonomy
 from labeled_traces.trace import TraceError
 from pipeline.held_out import leaks
@@ -29,9 +31,10 @@ from pipeline.recalibration.records import Record
 
 @dataclass(frozen=True)
 class PassLabels:
-    """The rows of one pass; `fresh` are the ids of those that no earlier pass had."""
+    """The rows of one pass, and their split; `fresh` are the ids of those that no earlier pass had."""
 
     dataset: Dataset
+    manifest: SplitManifest
     fresh: frozenset[str]
 
     @property
@@ -41,7 +44,7 @@ class PassLabels:
 
 @dataclass(frozen=True)
 class LabelSource:
-    """People's labels in MLflow, and the records of the passes so far."""
+    """People's labels in MLflow, and the records of the decisions so far."""
 
     config: RecalibrationConfig
     traces: MlflowTraces
@@ -51,41 +54,47 @@ class LabelSource:
     def next(self, champion: JudgeSuite) -> PassLabels:
         """What a new pass works with. A trace that the champion's texts were copied from tests nothing: one that would
         be held out is left out."""
-        had = {trace_id for record in self.past for trace_id in record.traces}
-        spent = {trace_id for record in self.past if record.spent for trace_id in record.traces}
-        rows = self._read(spent)
-        fresh = [row for row in rows if row.trace_id not in had]
-        older = [row for row in rows if row.trace_id in had][: len(fresh)]
-        dataset = self._without_leaks(_dataset([*fresh, *older]), champion)
-        return PassLabels(dataset, frozenset(row.trace_id for row in fresh if row.trace_id in dataset))
+        had, spent = _seen(self.past), _seen(record for record in self.past if record.spent)
+        rows = [row for row in self._read(spent) if content_of(row) not in spent]
+        fresh = frozenset(row.trace_id for row in rows if had.isdisjoint((row.trace_id, content_of(row))))
+        older = [row for row in rows if row.trace_id not in fresh][: len(fresh)]
+        dataset = _dataset([*older, *(row for row in rows if row.trace_id in fresh)])
+        known = parts_by_key(place for record in self.past for place in record.used.places)
+        manifest = stable_split(dataset, self.config.seed, self.config.labels.fractions, known)
+        labels = PassLabels(dataset, manifest, fresh)
+        return self._without_leaks(labels, champion)
 
-    def of(self, record: Record) -> PassLabels:
+    def of(self, record: Record) -> Dataset:
         """What a pass that was stopped began with, as far as MLflow still says the same."""
-        rows = [row for row in self._read(set()) if row.trace_id in record.traces]
-        return PassLabels(_dataset(rows), self.fresh(record))
+        return _dataset([row for row in self._read(set()) if row.trace_id in record.traces])
 
     def fresh(self, record: Record) -> frozenset[str]:
         """The traces that this record was the first to have."""
-        others = {trace_id for one in self.past if one.run_id != record.run_id for trace_id in one.traces}
-        return frozenset(record.traces) - others
+        earlier = _seen(takewhile(lambda one: one.run_id != record.run_id, self.past))
+        places = record.used.places
+        return frozenset(place.trace_id for place in places if earlier.isdisjoint((place.trace_id, place.content)))
 
     def more_needed(self, labels: PassLabels) -> int:
         """How many more newly labelled traces a pass waits for."""
-        new = labels.dataset.subset(sorted(labels.fresh))
-        parts = stable_split(new, self.config.seed, self.config.labels.fractions).parts
-        return max(self.config.labels.least_traces - len(new), 0 if all(parts.values()) else 1)
+        parts = labels.manifest.parts.values()
+        least = self.config.labels.least_traces
+        return max(least - len(labels.fresh), 0 if all(labels.fresh.intersection(ids) for ids in parts) else 1)
 
-    def _without_leaks(self, dataset: Dataset, champion: JudgeSuite) -> Dataset:
-        manifest = stable_split(dataset, self.config.seed, self.config.labels.fractions)
-        leaking = dict(leaks(dataset, manifest, champion))
-        if leaking:
-            self.say(
-                f"labels: {len(leaking)} x held-out trace that the champion's prompts share words with, left out; "
-                f"first: {next(iter(leaking.values()))}"
-            )
-        return dataset.subset([trace_id for trace_id in dataset.ids if trace_id not in leaking])
+    def _without_leaks(self, labels: PassLabels, champion: JudgeSuite) -> PassLabels:
+        leaking = dict(leaks(labels.dataset, labels.manifest, champion))
+        if not leaking:
+            return labels
+        self.say(
+            f"labels: {len(leaking)} x held-out trace that the champion's prompts share words with, left out; "
+            f"first: {next(iter(leaking.values()))}"
+        )
+        dataset = labels.dataset.subset([trace_id for trace_id in labels.dataset.ids if trace_id not in leaking])
+        old = labels.manifest
+        parts = [[trace_id for trace_id in ids if trace_id not in leaking] for ids in old.parts.values()]
+        manifest = manifest_of(dataset, old.seed, old.fractions, parts)
+        return PassLabels(dataset, manifest, labels.fresh - set(leaking))
 
-    def _read(self, without: set[str]) -> list[LabeledTrace]:
+    def _read(self, without: Set[str]) -> list[LabeledTrace]:
         """The labelled traces, the newest first."""
         options = ReadOptions(load_taxonomy(self.config.labels.taxonomy))
         rows: list[LabeledTrace] = []
@@ -103,3 +112,10 @@ class LabelSource:
 
 def _dataset(rows: Sequence[LabeledTrace]) -> Dataset:
     return Dataset(sorted(rows, key=lambda row: row.trace_id))
+
+
+def _seen(records: Iterable[Record]) -> frozenset[str]:
+    """Ids and contents: a trace that was exported, or logged again, is not a new one."""
+    return frozenset(
+        name for record in records for place in record.used.places for name in (place.trace_id, place.content)
+    )

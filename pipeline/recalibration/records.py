@@ -5,38 +5,75 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from typing import Any
 
 from labeled_traces.dataset import Dataset
+from labeled_traces.split import PARTS, SplitManifest, manifest_of
+from labeled_traces.stable_split import Place, places_of
 from labeled_traces.trace import text_hash
+from pipeline.config import PipelineError
 from pipeline.tracking import connect, find_experiment, refusals
 
 RECALIBRATION, ROLLBACK = "recalibration", "rollback"
-_RECORD, _PREFIX, _TRACES, _DIGEST = "gpa.record", "gpa.prefix", "gpa.traces", "gpa.digest"
+_RECORD, _PREFIX, _USED = "gpa.record", "gpa.prefix", "gpa.used"
 _BEFORE, _AFTER, _DECISION = "gpa.champions_before", "gpa.champions_after", "gpa.decision"
 _KNOWN, _REFERENCE, _SPENT = "gpa.reference_before", "gpa.reference", "gpa.labels_spent"
-_IDS_PER_TAG = 150
-"""A tag holds 8,000 characters, the id of a trace has 35."""
+_TAG_LENGTH = 5000
+"""MLflow's limit is 8,000 characters."""
+
+
+@dataclass(frozen=True)
+class Used:
+    """The labelled traces of one decision, and the part that each was in. `digest` says which labels these were; `seed`
+    and `fractions` are those of the split."""
+
+    digest: str = ""
+    seed: int = 0
+    fractions: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    places: tuple[Place, ...] = ()
+
+    @classmethod
+    def of(cls, manifest: SplitManifest, dataset: Dataset | None) -> Used:
+        """`dataset`: what the manifest splits; None where it is gone."""
+        return cls(manifest.dataset_hash, manifest.seed, manifest.fractions, places_of(manifest, dataset))
+
+    def split(self, dataset: Dataset) -> SplitManifest:
+        """These very traces, as they were split."""
+        parts = [[place.trace_id for place in self.places if place.part == part] for part in PARTS]
+        return manifest_of(dataset, self.seed, self.fractions, parts)
+
+    def to_text(self) -> str:
+        return json.dumps(asdict(self) | {"places": [astuple(place) for place in self.places]}, separators=(",", ":"))
+
+    @classmethod
+    def parse(cls, text: str) -> Used:
+        """What `to_text` made."""
+        row: dict[str, Any] = json.loads(text)
+        places = tuple(Place(*place) for place in row.pop("places"))
+        return cls(**row | {"fractions": tuple(row["fractions"]), "places": places})
 
 
 @dataclass(frozen=True)
 class Record:
-    """One decision. `traces` are those whose labels it used; `digest` says which labels these were. `before` and
-    `after`: dimension -> version of its champion; `after` is empty while the record is `open`: begun, not ended. What
-    the champions of before and after were promoted with is in `known` and `reference` (texts of `Reference`, or "").
-    `spent`: its held-out labels were read, so that no later pass can use any of its labels."""
+    """One decision, and the traces that were `used` for it, to tune and to test. `before` and `after`: dimension ->
+    version of its champion; `after` is empty while the record is `open`: begun, not ended. What the champions of before
+    and after were promoted with is in `known` and `reference` (texts of `Reference`, or ""). `spent`: its held-out
+    labels were read, so that no later pass can use any of its labels."""
 
     run_id: str
     kind: str
-    traces: tuple[str, ...]
-    digest: str
+    used: Used
     before: Mapping[str, int]
     after: Mapping[str, int]
     decision: str
     known: str
     reference: str
     spent: bool
+
+    @property
+    def traces(self) -> frozenset[str]:
+        return frozenset(place.trace_id for place in self.used.places)
 
     @property
     def open(self) -> bool:
@@ -74,12 +111,12 @@ class Records:
         """The oldest first."""
         return sorted(self._all(), key=lambda record: self._started[record.run_id])
 
-    def begin(self, kind: str, before: Mapping[str, int], known: str = "", dataset: Dataset | None = None) -> Record:
+    def begin(self, kind: str, before: Mapping[str, int], known: str = "", used: Used | None = None) -> Record:
         """A new open record, there as a whole or not at all."""
-        traces, digest = (dataset.ids, dataset.hash) if dataset is not None else ((), "")
-        tags = {_RECORD: kind, _PREFIX: self.prefix, _BEFORE: json.dumps(before), _KNOWN: known, _DIGEST: digest}
-        for start in range(0, len(traces), _IDS_PER_TAG):
-            tags[f"{_TRACES}.{start // _IDS_PER_TAG}"] = " ".join(traces[start : start + _IDS_PER_TAG])
+        text = (used or Used()).to_text()
+        tags = {_RECORD: kind, _PREFIX: self.prefix, _BEFORE: json.dumps(before), _KNOWN: known}
+        for start in range(0, len(text), _TAG_LENGTH):
+            tags[f"{_USED}.{start // _TAG_LENGTH}"] = text[start : start + _TAG_LENGTH]
         name = f"{kind} {text_hash(json.dumps([tags, time.time()]))[:8]}"
         with refusals(self.uri):
             run = self._client.create_run(self._experiment_id, tags=tags, run_name=name)
@@ -123,16 +160,21 @@ class Records:
 
 def _record(run: Any) -> Record:
     tags: dict[str, str] = run.data.tags
-    numbers = range(sum(name.startswith(f"{_TRACES}.") for name in tags))
-    return Record(
-        run_id=str(run.info.run_id),
-        kind=tags[_RECORD],
-        traces=tuple(trace_id for number in numbers for trace_id in tags[f"{_TRACES}.{number}"].split()),
-        digest=tags.get(_DIGEST, ""),
-        before=json.loads(tags[_BEFORE]),
-        after=json.loads(tags.get(_AFTER, "{}")),
-        decision=tags.get(_DECISION, ""),
-        known=tags.get(_KNOWN, ""),
-        reference=tags.get(_REFERENCE, ""),
-        spent=tags.get(_SPENT) != "false",
-    )
+    pieces = sum(name.startswith(f"{_USED}.") for name in tags)
+    try:
+        return Record(
+            run_id=str(run.info.run_id),
+            kind=tags[_RECORD],
+            used=Used.parse("".join(tags[f"{_USED}.{number}"] for number in range(pieces))),
+            before=json.loads(tags[_BEFORE]),
+            after=json.loads(tags.get(_AFTER, "{}")),
+            decision=tags.get(_DECISION, ""),
+            known=tags.get(_KNOWN, ""),
+            reference=tags.get(_REFERENCE, ""),
+            spent=tags.get(_SPENT) != "false",
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise PipelineError(
+            f"run {run.info.run_id} is no record of a decision that can be read ({type(error).__name__}: {error}): "
+            "accepted are runs as recalibrate, rollback and export left them; delete it, or take another prefix"
+        ) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipeline.hints import command
-from pipeline.recalibration.passes import Passed
+from pipeline.recalibration.home import Passed
 from pipeline.report.table import columns, money
 
 

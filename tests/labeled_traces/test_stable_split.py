@@ -1,12 +1,23 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from labeled_traces.dataset import Dataset
+from labeled_traces.dataset import Dataset, LabeledTrace
 from labeled_traces.simulated import simulate
-from labeled_traces.stable_split import stable_split
+from labeled_traces.stable_split import parts_by_key, places_of, stable_split
+from labeled_traces.trace import Trace
 
 FRACTIONS = (0.3, 0.2, 0.5)
+
+
+def again(row: LabeledTrace, suffix: str, root: str = "") -> LabeledTrace:
+    """The trace under another id; another name of its `root` makes it another content."""
+    spans = tuple(
+        replace(span, name=root or span.name) if span is row.trace.roots[0] else span for span in row.trace.spans
+    )
+    return replace(row, trace=Trace(f"{row.trace_id} {suffix}", spans))
 
 
 def test_a_task_stays_where_it_is_whatever_else_there_is() -> None:
@@ -27,3 +38,36 @@ def test_it_is_a_split_like_any_other() -> None:
     shares = [len(ids) / len(dataset) for ids in manifest.parts.values()]
     assert shares == pytest.approx(FRACTIONS, abs=0.08)
     assert stable_split(dataset, 1, FRACTIONS).testset != manifest.testset
+
+
+def test_one_content_is_one_task_whatever_the_groups_say() -> None:
+    rows = simulate(60, 3)
+    twins = [replace(again(row, "twin"), group=f"{row.group} by another name") for row in rows]
+    dataset = Dataset([*rows, *twins])
+    manifest = stable_split(dataset, 0, FRACTIONS)
+    manifest.check(dataset)
+    assert all(manifest.parts.values())
+
+
+def test_what_is_known_of_a_task_goes_before_seed_and_fractions() -> None:
+    rows = simulate(60, 4)
+    dataset = Dataset(rows)
+    first = stable_split(dataset, 0, FRACTIONS)
+    known = parts_by_key(places_of(first, dataset))
+    later = Dataset(again(row, "later", "another run") for row in rows)
+    second = stable_split(later, 7, (0.1, 0.1, 0.8), known)
+    for part, ids in first.parts.items():
+        assert set(second.parts[part]) == {f"{trace_id} later" for trace_id in ids}
+    # Without the data nothing is known of groups, but a copy is known by its content.
+    copies = Dataset(again(row, "copy") for row in rows)
+    third = stable_split(copies, 7, (0.1, 0.1, 0.8), parts_by_key(places_of(first)))
+    for part, ids in first.parts.items():
+        assert {f"{trace_id} copy" for trace_id in ids} <= set(third.parts[part])
+
+
+def test_a_task_that_was_tuned_on_is_never_held_out() -> None:
+    dataset = Dataset(simulate(60, 4))
+    splits = [stable_split(dataset, seed, FRACTIONS) for seed in range(6)]
+    known = parts_by_key(place for split in splits for place in places_of(split, dataset))
+    tuned = {trace_id for split in splits for trace_id in (*split.trainset, *split.valset)}
+    assert not tuned & set(stable_split(dataset, 9, FRACTIONS, known).testset)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections import Counter
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -72,12 +74,23 @@ def test_a_budget_ends_a_pass_and_a_larger_one_goes_on(tmp_path: Path, changed_a
         assert found.usage.calls == readings
 
 
+def test_other_settings_bring_a_pass_no_new_budget(tmp_path: Path, changed_agent: type[ChangedAgent]) -> None:
+    for calls in (850, 890):
+        search = {"settings": {"max_calls": calls, "max_iterations": 6}}
+        world = changed_agent(tmp_path, changed_agent.settings(budget={"calls": 300}, search=search))
+        with pytest.raises(BudgetExhausted):
+            world.run(23, world.AFTER)
+    (ledger,) = tmp_path.rglob("ledger.sqlite")
+    with closing(sqlite3.connect(ledger)) as db:
+        assert db.execute("SELECT SUM(calls) FROM runs").fetchone()[0] <= 300
+
+
 def test_drift_is_looked_for_in_fresh_labels_alone(tmp_path: Path, changed_agent: type[ChangedAgent]) -> None:
     world = changed_agent(tmp_path, changed_agent.settings())
     rows = changed_agent.rows(120, 5, world.BEFORE)
-    labels = PassLabels(rows, frozenset(rows.ids[::2]))
     manifest = stable_split(rows, 0, world.config.labels.fractions)
-    found = decide(Work(world.config, world.champion(), None, labels, manifest, tmp_path / "pass"), lambda _: None)
+    labels = PassLabels(rows, manifest, frozenset(rows.ids[::2]))
+    found = decide(Work(world.config, world.champion(), None, labels, tmp_path / "pass"), lambda _: None)
     read = labels.fresh & {*manifest.trainset, *manifest.valset}
     assert 0 < len(read) < found.parts["trainset"] + found.parts["valset"]
     assert found.usage.calls == 2 * len(world.DIMENSIONS) * len(read)

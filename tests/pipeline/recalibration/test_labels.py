@@ -12,13 +12,13 @@ import pytest
 
 from judges.program import seed_suite
 from labeled_traces.simulated import simulate
-from labeled_traces.stable_split import stable_split
+from labeled_traces.stable_split import Place, stable_split
 from pipeline.config import validated
 from pipeline.held_out import check_leak
 from pipeline.mlflow_traces import MlflowTraces
 from pipeline.recalibration.config import RecalibrationConfig
 from pipeline.recalibration.labels import LabelSource
-from pipeline.recalibration.records import RECALIBRATION, Record
+from pipeline.recalibration.records import RECALIBRATION, Record, Used
 
 if TYPE_CHECKING:
     from tests.mlflow_rows import MlflowRows
@@ -29,7 +29,8 @@ FRACTIONS = (0.3, 0.2, 0.5)
 
 
 def record(*traces: str, spent: bool, run_id: str = "r") -> Record:
-    return Record(run_id, RECALIBRATION, traces, "", {}, {}, "fine", "", "", spent)
+    places = tuple(Place("testset", trace_id, f"content of {trace_id}") for trace_id in traces)
+    return Record(run_id, RECALIBRATION, Used(places=places), {}, {}, "fine", "", "", spent)
 
 
 @pytest.fixture(scope="module")
@@ -99,9 +100,9 @@ def test_older_traces_alone_start_no_pass(source: Callable[..., LabelSource], ro
 def test_a_pass_that_was_stopped_has_what_it_began_with(source: Callable[..., LabelSource], rows: list[str]) -> None:
     earlier = record(*rows[:4], spent=False, run_id="earlier")
     stopped = record(*rows[2:8], spent=True, run_id="stopped")
-    found = source(earlier, stopped).of(stopped)
-    assert set(found.dataset.ids) == set(rows[2:8])
-    assert found.fresh == set(rows[4:8])
+    found = source(earlier, stopped)
+    assert set(found.of(stopped).ids) == set(rows[2:8])
+    assert found.fresh(stopped) == set(rows[4:8])
 
 
 def test_what_the_champion_was_copied_from_tests_nothing(source: Callable[..., LabelSource], rows: list[str]) -> None:
@@ -115,4 +116,5 @@ def test_what_the_champion_was_copied_from_tests_nothing(source: Callable[..., L
     found = replace(source(), say=said.append).next(NOBODY.with_program(program))
     assert set(found.dataset.ids) == found.fresh == set(rows) - {shown[0]}
     assert any("1 x held-out trace that the champion's prompts share words with, left out" in line for line in said)
-    check_leak(found.dataset, stable_split(found.dataset, 0, FRACTIONS), NOBODY.with_program(program))
+    found.manifest.check(found.dataset)
+    check_leak(found.dataset, found.manifest, NOBODY.with_program(program))

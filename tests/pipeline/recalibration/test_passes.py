@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sqlite3
@@ -10,132 +11,39 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
-from judges.budget import Usage
-from judges.program import JudgeSuite, seed_suite
-from labeled_traces.simulated import FaultRates, rate, simulate
+from judges.program import JudgeSuite
+from labeled_traces.dataset import LabeledTrace
 from labeled_traces.split import LeakageError
+from labeled_traces.trace import TraceError
 from pipeline.config import PipelineError
-from pipeline.export.exported import Provenance
-from pipeline.export.reference import REFERENCE, Reference
-from pipeline.export.registry import Registry
-from pipeline.recalibration import passes
-from pipeline.recalibration.config import load_recalibration
+from pipeline.export.reference import Reference
+from pipeline.export.registry import CHAMPION
+from pipeline.export.store import Store
 from pipeline.recalibration.decide import Decided, Decision, Work
-from pipeline.recalibration.passes import Passed, recalibrate, rollback
-from pipeline.recalibration.records import Record, Records
 
 if TYPE_CHECKING:
     from tests.changed_agent import ChangedAgent
-    from tests.mlflow_rows import MlflowRows
+    from tests.pipeline.recalibration.conftest import Place
 
 ROOT = Path(__file__).parents[3]
-NUMBERS = count(1)
-
-
-class Place:
-    """An experiment with champions, and the file that re-calibrates them."""
-
-    def __init__(self, uri: str, database: str, folder: Path, rows: type[MlflowRows], **values: Any) -> None:
-        number = next(NUMBERS)
-        self.rows = rows(database, values.pop("name", f"agent-{number}"), folder / "files")
-        self.prefix = f"r{number}_"
-        self.uri = uri
-        self.path = folder / "recalibration.yaml"
-        mlflow = {"uri": uri, "experiment": self.rows.name, "prefix": self.prefix}
-        given = {"mlflow": mlflow, "state": "state", "labels": {"least_traces": 10}, **values}
-        self.path.write_text(yaml.safe_dump(given), encoding="utf-8")
-        self.rows.prefix = self.prefix
-
-    def registry(self) -> Registry:
-        return Registry(self.uri, self.rows.name, self.prefix)
-
-    def promote(self, suite: JudgeSuite, reference: Reference | None = None) -> None:
-        extra = {REFERENCE: reference.to_text()} if reference else {}
-        judges = self.registry().register(suite, Provenance("test", simulated=True, extra=extra))
-        self.registry().promote(judges.values())
-
-    def versions(self) -> dict[str, int]:
-        return {name: judge.version for name, judge in self.registry().champions().items()}
-
-    def run(self) -> Passed:
-        return recalibrate(load_recalibration(self.path), lambda _: None)
-
-    def rollback(self) -> Passed:
-        return rollback(load_recalibration(self.path), lambda _: None)
-
-    def records(self) -> list[Record]:
-        return Records(self.uri, self.rows.name, self.prefix).all()
-
-    def decisions(self) -> list[str]:
-        return [record.decision for record in self.records()]
-
-
-@pytest.fixture
-def suite() -> JudgeSuite:
-    return seed_suite(dimensions=("plan_quality", "tool_calling"))
-
-
-def better(suite: JudgeSuite, name: str, text: str) -> JudgeSuite:
-    program = suite.programs[name]
-    return suite.with_program(program.with_parts({"rubric": f"{program.rubric}\n{text}"}, "test"))
-
-
-@pytest.fixture
-def place(mlflow_database: str, tmp_path: Path, mlflow_rows: type[MlflowRows], suite: JudgeSuite) -> Place:
-    made = Place(mlflow_database, mlflow_database, tmp_path, mlflow_rows)
-    made.promote(suite, Reference("span", {"f1": 0.75}))
-    return made
-
-
-@pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> list[Decided | Callable[[Work], Decided]]:
-    """Takes the place of the work of a pass: each pass takes what is next."""
-    answers: list[Decided | Callable[[Work], Decided]] = []
-
-    def decide(work: Work, _: Any) -> Decided:
-        answer = answers.pop(0)
-        return answer if isinstance(answer, Decided) else answer(work)
-
-    monkeypatch.setattr(passes, "decide", decide)
-    return answers
-
-
-def decided(decision: Decision, challenger: JudgeSuite | None = None) -> Decided:
-    return Decided(decision, ("because",), {}, Reference("span", {"f1": 0.5}), Usage(), challenger=challenger)
-
-
-def noting(seen: list[Work]) -> Callable[[Work], Decided]:
-    """Decides that all is fine, and keeps what it was given."""
-
-    def answer(work: Work) -> Decided:
-        seen.append(work)
-        return decided(Decision.FINE)
-
-    return answer
-
-
-def some(n: int, seed: int) -> list[Any]:
-    return [replace(row, scores=()) for row in rate(simulate(n, seed, FaultRates().scaled(2)), seed)]
 
 
 def test_a_pass_waits_for_labels_then_uses_each_once(place: Place, script: list[Any]) -> None:
     assert place.run().decision == Decision.NOTHING_NEW
-    place.rows.log(some(3, 1), label=False)
+    place.rows.log(place.some(3, 1), label=False)
     assert place.run().decision == Decision.NOTHING_NEW
-    place.rows.log(some(6, 2))
+    place.rows.log(place.some(6, 2))
     waiting = place.run()
     assert (waiting.decision, waiting.new_labels, waiting.more) == (Decision.NEEDS_LABELS, 6, 4)
     assert place.decisions() == []
-    place.rows.log(some(6, 5))
+    place.rows.log(place.some(6, 5))
     seen: list[Work] = []
-    script.append(noting(seen))
+    script.append(place.noting(seen))
     done = place.run()
     assert (done.decision, done.new_labels, done.resumed) == (Decision.FINE, 12, False)
     assert place.decisions() == ["fine"]
@@ -143,73 +51,34 @@ def test_a_pass_waits_for_labels_then_uses_each_once(place: Place, script: list[
     (work,) = seen
     assert work.reference == Reference("span", {"f1": 0.75})
     assert len(work.labels.dataset) == 12
-    assert {row.group for row in work.manifest.testset_of(work.labels.dataset)}.isdisjoint(
-        row.group for row in work.manifest.development(work.labels.dataset).trainset
+    assert {row.group for row in work.labels.manifest.testset_of(work.labels.dataset)}.isdisjoint(
+        row.group for row in work.labels.manifest.development(work.labels.dataset).trainset
     )
 
 
 def test_what_one_pass_measured_is_the_next_ones_reference(place: Place, script: list[Any], suite: JudgeSuite) -> None:
-    place.rows.log(some(12, 4))
-    script.append(decided(Decision.BASELINE))
+    place.rows.log(place.some(12, 4))
+    script.append(place.decided(Decision.BASELINE))
     place.run()
-    place.rows.log(some(12, 5))
+    place.rows.log(place.some(12, 5))
     seen: list[Work] = []
-    script.append(noting(seen))
+    script.append(place.noting(seen))
     place.run()
     assert seen[0].reference == Reference("span", {"f1": 0.5})
     # Neither pass read its held-out part, so the second had the labels of the first as well; a promotion spends both.
     assert (len(seen[0].labels.dataset), len(seen[0].labels.fresh)) == (24, 12)
-    place.rows.log(some(24, 40))
-    script.append(decided(Decision.PROMOTED, better(suite, "plan_quality", "- Look twice.")))
+    place.rows.log(place.some(24, 40))
+    script.append(place.decided(Decision.PROMOTED, place.better(suite, "plan_quality", "- Look twice.")))
     assert place.run().new_labels == 24
     assert [(record.spent, len(record.traces)) for record in place.records()] == [(False, 12), (False, 24), (True, 48)]
 
 
-def test_a_promotion_and_the_way_back(place: Place, script: list[Any], suite: JudgeSuite) -> None:
-    before = place.versions()
-    with pytest.raises(PipelineError, match="no champion stands there that has replaced another"):
-        place.rollback()
-    place.rows.log(some(12, 6))
-    script.append(decided(Decision.PROMOTED, better(suite, "plan_quality", "- Look twice.")))
-    done = place.run()
-    assert done.decision == Decision.PROMOTED
-    first = place.versions()
-    assert first == {"plan_quality": before["plan_quality"] + 1, "tool_calling": before["tool_calling"]}
-    champion = place.registry().champions()["plan_quality"]
-    assert champion.program.rubric.endswith("- Look twice.")
-    assert Reference.parse(champion.tags[REFERENCE]) == Reference("span", {"f1": 0.5})
-    place.rows.log(some(12, 7))
-    script.append(
-        decided(
-            Decision.PROMOTED,
-            better(better(suite, "plan_quality", "- Look twice."), "tool_calling", "- Look thrice."),
-        )
-    )
-    place.run()
-    assert place.versions() == {**first, "tool_calling": before["tool_calling"] + 1}
-    back = place.rollback()
-    # Only what the last promotion changed goes back.
-    assert (back.decision, place.versions()) == ("rolled back", first)
-    place.rollback()
-    assert place.versions() == before
-    with pytest.raises(PipelineError, match="no champion stands there that has replaced another"):
-        place.rollback()
-    assert place.decisions() == ["promoted", "promoted", "rolled back", "rolled back"]
-    assert place.run().decision == Decision.NOTHING_NEW
-    # Who came back is compared with what it was promoted with itself.
-    place.rows.log(some(30, 20))
-    seen: list[Work] = []
-    script.append(noting(seen))
-    place.run()
-    assert seen[0].reference == Reference("span", {"f1": 0.75})
-
-
 def test_a_champion_that_somebody_else_made_meanwhile_stays(place: Place, script: list[Any], suite: JudgeSuite) -> None:
     def meanwhile(_: Work) -> Decided:
-        place.promote(better(suite, "plan_quality", "- By hand."))
-        return decided(Decision.PROMOTED, better(suite, "plan_quality", "- By search."))
+        place.promote(place.better(suite, "plan_quality", "- By hand."))
+        return place.decided(Decision.PROMOTED, place.better(suite, "plan_quality", "- By search."))
 
-    place.rows.log(some(12, 8))
+    place.rows.log(place.some(12, 8))
     script.append(meanwhile)
     done = place.run()
     assert done.decision == Decision.KEPT
@@ -218,29 +87,24 @@ def test_a_champion_that_somebody_else_made_meanwhile_stays(place: Place, script
 
 
 def test_a_stopped_pass_keeps_its_labels_and_champions(place: Place, script: list[Any], suite: JudgeSuite) -> None:
-    def stop(_: Work) -> Decided:
-        raise KeyboardInterrupt
-
-    rows = place.rows.log(some(12, 9))
-    script.append(stop)
-    with pytest.raises(KeyboardInterrupt):
-        place.run()
+    rows = place.rows.log(place.some(12, 9))
+    script.append(place.stop)
+    place.stopped()
     # Whatever happens meanwhile: the pass is ended as it was begun.
-    place.rows.log(some(12, 10))
-    place.promote(better(suite, "plan_quality", "- By hand."))
+    place.rows.log(place.some(12, 10))
+    place.promote(place.better(suite, "plan_quality", "- By hand."))
     seen: list[Work] = []
-    script.append(noting(seen))
+    script.append(place.noting(seen))
     done = place.run()
     assert (done.decision, done.resumed) == (Decision.FINE, True)
     assert set(seen[0].labels.dataset.ids) == {row.trace_id for row in rows}
     assert seen[0].champion.programs["plan_quality"].rubric == suite.programs["plan_quality"].rubric
-    script.append(decided(Decision.FINE))
+    script.append(place.decided(Decision.FINE))
     assert place.run().new_labels == 12
 
 
 def test_a_stopped_pass_that_can_never_end_is_given_up(place: Place, script: list[Any], suite: JudgeSuite) -> None:
-    def stop(_: Work) -> Decided:
-        raise KeyboardInterrupt
+    from mlflow import MlflowClient
 
     def leak(_: Work) -> Decided:
         raise LeakageError("the champion holds words of a held-out trace")
@@ -248,13 +112,15 @@ def test_a_stopped_pass_that_can_never_end_is_given_up(place: Place, script: lis
     def given_up() -> str:
         done = place.run()
         assert (done.decision, place.run().decision) == ("given up", Decision.NOTHING_NEW)
+        saved = MlflowClient(place.uri).download_artifacts(done.run_id, "decision.json")
+        assert json.loads(Path(saved).read_text(encoding="utf-8")) == done.document
+        assert done.document["reasons"] == list(done.reasons)
         return done.reasons[0]
 
-    def begun(seed: int) -> list[Any]:
-        rows = place.rows.log(some(30, seed))
-        script.append(stop)
-        with pytest.raises(KeyboardInterrupt):
-            place.run()
+    def begun(seed: int) -> list[LabeledTrace]:
+        rows = place.rows.log(place.some(30, seed))
+        script.append(place.stop)
+        place.stopped()
         return rows
 
     place.rows.label(next(row for row in begun(11) if row.errors))
@@ -264,20 +130,124 @@ def test_a_stopped_pass_that_can_never_end_is_given_up(place: Place, script: lis
     script.append(leak)
     assert "words of a held-out trace: the pass is given up" in given_up()
 
-    begun(51)
-    from mlflow import MlflowClient
+    place.rows.log(place.some(30, 52))
+    script.append(leak)
+    assert not (done := place.run()).resumed
+    assert done.decision == "given up"
 
+    begun(51)
     old = place.versions()["plan_quality"]
-    place.promote(better(suite, "plan_quality", "- By hand."))
+    place.promote(place.better(suite, "plan_quality", "- By hand."))
     MlflowClient(place.uri).delete_prompt_version(f"{place.prefix}plan_quality", str(old))
     assert f"version {old} of the plan_quality judge was deleted" in given_up()
 
 
-def test_without_a_champion_it_says_what_to_do(
-    mlflow_database: str, tmp_path: Path, mlflow_rows: type[MlflowRows]
+def test_labels_of_a_pass_that_was_given_up_unread_join_the_next(place: Place, script: list[Any]) -> None:
+    def fail(work: Work) -> Decided:
+        work.folder.mkdir()
+        raise TraceError("this data cannot be split")
+
+    place.rows.log(place.some(12, 60))
+    script.append(fail)
+    assert "its labels join those of the next pass" in place.run().reasons[0]
+    place.rows.log(place.some(12, 61))
+    seen: list[Work] = []
+    script.append(place.noting(seen))
+    place.run()
+    assert (len(seen[0].labels.fresh), seen[0].labels.older) == (12, 12)
+
+
+def test_tasks_stay_in_their_parts_whatever_the_settings_become(place: Place, script: list[Any]) -> None:
+    place.set(seed=3)
+    rows = place.some(30, 62)
+    place.rows.log(rows)
+    seen: list[Work] = []
+
+    def stop(work: Work) -> Decided:
+        seen.append(work)
+        raise KeyboardInterrupt
+
+    script.append(stop)
+    place.stopped()
+    place.set(seed=4, labels={"least_traces": 10, "fractions": [0.8, 0.1, 0.1]})
+    script.append(place.noting(seen))
+    place.run()
+    first, resumed = seen
+    assert (resumed.labels.manifest, resumed.labels.fresh) == (first.labels.manifest, first.labels.fresh)
+    assert resumed.config.seed == first.config.seed == 3
+    # The same tasks again, run otherwise.
+    later = [replace(row, trace=replace(row.trace, trace_id=f"{row.trace_id} later")) for row in rows]
+    roots = [replace(row.trace.spans[0], name="another run") for row in later]
+    traces = [replace(row.trace, spans=(root, *row.trace.spans[1:])) for row, root in zip(later, roots, strict=True)]
+    place.rows.log(replace(row, trace=trace) for row, trace in zip(later, traces, strict=True))
+    script.append(place.noting(seen))
+    assert place.run().new_labels == 30
+
+    def tasks(work: Work, part: str) -> set[str]:
+        return {work.labels.dataset[trace_id].group for trace_id in work.labels.manifest.parts[part]}
+
+    for part in first.labels.manifest.parts:
+        assert tasks(seen[2], part) == tasks(first, part) != set()
+
+
+def test_the_same_run_logged_again_is_no_new_label(place: Place, script: list[Any]) -> None:
+    rows = place.some(12, 63)
+    place.rows.log(rows)
+    script.append(place.decided(Decision.KEPT))
+    place.run()
+    place.rows.log(replace(row, trace=replace(row.trace, trace_id=f"{row.trace_id} copy")) for row in rows)
+    assert place.run().decision == Decision.NOTHING_NEW
+
+
+def test_what_is_kept_is_what_mlflow_runs(
+    place: Place, script: list[Any], suite: JudgeSuite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Killed in the middle of a promotion, then somebody else's champion comes in between: nothing is left of it."""
+    from mlflow.genai.scorers.registry import MlflowTrackingStore
+
+    challenger = place.better(place.better(suite, "plan_quality", "- Searched."), "tool_calling", "- Searched.")
+    set_alias = Store.set_alias
+
+    def dies_at_the_second(store: Store, prompt: str, alias: str, version: int) -> None:
+        if alias == CHAMPION and prompt.endswith("tool_calling"):
+            raise KeyboardInterrupt
+        set_alias(store, prompt, alias, version)
+
+    before = place.versions()
+    place.rows.log(place.some(12, 64))
+    script.append(place.decided(Decision.PROMOTED, challenger))
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "set_alias", dies_at_the_second)
+        place.stopped()
+    assert place.versions()["plan_quality"] == before["plan_quality"] + 1
+    place.promote(
+        replace(
+            suite, programs={"tool_calling": place.better(suite, "tool_calling", "- By hand.").programs["tool_calling"]}
+        )
+    )
+    by_hand = place.versions()["tool_calling"]
+    script.append(place.decided(Decision.PROMOTED, challenger))
+    assert place.run().decision == Decision.KEPT
+    assert place.versions() == {"plan_quality": before["plan_quality"], "tool_calling": by_hand}
+    scorers, registry = MlflowTrackingStore(place.uri), place.registry()
+    for name, champion in registry.champions().items():
+        live: Any = scorers.get_scorer(registry.experiment_id, f"{place.prefix}{name}")
+        assert live.instructions == champion.template
+
+
+def test_a_challenger_that_mlflow_cannot_hold_is_not_tried_for_ever(
+    place: Place, script: list[Any], suite: JudgeSuite
+) -> None:
+    place.rows.log(place.some(12, 65))
+    script.append(place.decided(Decision.PROMOTED, place.better(suite, "plan_quality", "x" * 100_000)))
+    done = place.run()
+    assert done.decision == Decision.KEPT
+    assert "the challenger cannot run in MLflow" in done.reasons[-1]
+
+
+def test_without_a_champion_it_says_what_to_do(make_place: Callable[..., Place]) -> None:
     with pytest.raises(PipelineError, match="gpa-judges export RUN --to mlflow"):
-        Place(mlflow_database, mlflow_database, tmp_path, mlflow_rows).run()
+        make_place().run()
 
 
 DIE_AT_THE_END = """
@@ -291,9 +261,8 @@ sys.exit(main(["recalibrate", sys.argv[1]]))
 
 def test_killed_twice_then_promoted_and_rolled_back(
     mlflow_server: str,
-    mlflow_database: str,
+    make_place: Callable[..., Place],
     tmp_path: Path,
-    mlflow_rows: type[MlflowRows],
     changed_agent: type[ChangedAgent],
 ) -> None:
     # One gate alone: that a small sample passes all of them is not what is tested here.
@@ -303,7 +272,7 @@ def test_killed_twice_then_promoted_and_rolled_back(
         search={"settings": {"max_calls": 1200, "max_iterations": 8}},
     )
     shared = settings.model_dump(mode="json", include={"search", "validation"})
-    place = Place(mlflow_server, mlflow_database, tmp_path, mlflow_rows, name="killed", **shared)
+    place = make_place(mlflow_server, name="killed", **shared)
     place.promote(changed_agent.champion(), Reference("span", {"f1": 0.84}))
     before = place.versions()
     place.rows.log(replace(row, scores=()) for row in changed_agent.rows(160, 2, changed_agent.AFTER))

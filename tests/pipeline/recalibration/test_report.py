@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.recalibration.passes import Passed
+from pipeline.recalibration.home import Passed
 from pipeline.recalibration.report import pass_table
 
 CONFIG = Path("recalibration.yaml")

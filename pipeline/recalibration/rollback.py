@@ -1,0 +1,70 @@
+"""The way back: the champions that the last promotion replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipeline.config import PipelineError
+from pipeline.lock import locked
+from pipeline.prepare import Say
+from pipeline.recalibration.config import RecalibrationConfig
+from pipeline.recalibration.home import Home, Passed
+from pipeline.recalibration.records import RECALIBRATION, ROLLBACK, Ending, Record
+
+
+def rollback(config: RecalibrationConfig, say: Say) -> Passed:
+    """The champions that the last promotion replaced come back. Called again, it goes one promotion further back.
+
+    A pass that was stopped is ended first, so that it does not undo this: what it had promoted was the last promotion.
+
+    Raises:
+        PipelineError: there is no earlier champion; or as `recalibrate`.
+    """
+    with locked(config.state):
+        home = Home(config.mlflow)
+        stopped = next((record for record in home.records.all() if record.open and record.kind == ROLLBACK), None)
+        if stopped is not None:
+            return end_rollback(home, stopped)
+        overruled = [record for record in home.records.all() if record.open and record.kind == RECALIBRATION]
+        for record in overruled:
+            say(f"a pass that was stopped is ended without a decision: {record.run_id}")
+            home.overrule(record)
+        leaving = _came_last(home, home.records.all())
+        if leaving:
+            return end_rollback(home, home.records.begin(ROLLBACK, leaving))
+        if overruled:
+            reason = "a pass that was stopped is ended without a decision; no champion has replaced another"
+            return Passed("overruled", (reason,), home.registry.champions(), run_id=overruled[-1].run_id)
+        raise PipelineError(
+            f"experiment {config.mlflow.home!r}: no champion stands there that has replaced another, so there is "
+            "nothing to go back to; the champions are as they were"
+        )
+
+
+def end_rollback(home: Home, record: Record) -> Passed:
+    """What is left to do of a rollback that began."""
+    back = home.registry.rollback(home.judges(record.before).values())
+    champions = home.registry.champions()
+    after = {name: judge.version for name, judge in champions.items()}
+    document = {"left": dict(record.before), "champions": after}
+    home.records.end(record, Ending("rolled back", after, document=document))
+    lines = tuple(f"{name}: version {record.before[name]} gave way to {judge.version}" for name, judge in back.items())
+    return Passed("rolled back", lines, champions, run_id=record.run_id, document=document)
+
+
+def _came_last(home: Home, past: Sequence[Record]) -> dict[str, int]:
+    """Dimension -> version of the champions that came with the newest promotion and replaced others."""
+    decisions = [record for record in past if record.kind != ROLLBACK and not record.open]
+    versions = {name: judge.version for name, judge in home.registry.replacements().items()}
+    came = {name: _came(name, version, decisions) for name, version in versions.items()}
+    return {name: version for name, version in versions.items() if came[name] == max(came.values())}
+
+
+def _came(name: str, version: int, decisions: Sequence[Record]) -> float:
+    """When a champion came: the position of the decision that made it one; before the first that found it there, or
+    after all of them, where somebody else did."""
+    made = [i for i, one in enumerate(decisions) if one.after.get(name) == version != one.before.get(name)]
+    if made:
+        return made[-1]
+    found = (i for i, one in enumerate(decisions) if one.before.get(name) == version)
+    return next(found, len(decisions)) - 0.5

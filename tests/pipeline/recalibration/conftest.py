@@ -1,0 +1,143 @@
+"""An experiment in a real MLflow store with champions, and passes whose work a test writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from judges.budget import Usage
+from judges.program import JudgeSuite, seed_suite
+from labeled_traces.simulated import FaultRates, rate, simulate
+from pipeline.export.exported import Provenance
+from pipeline.export.reference import REFERENCE, Reference
+from pipeline.export.registry import Registry
+from pipeline.recalibration import passes
+from pipeline.recalibration.config import load_recalibration
+from pipeline.recalibration.decide import Decided, Decision, Work
+from pipeline.recalibration.home import Passed
+from pipeline.recalibration.passes import recalibrate
+from pipeline.recalibration.records import Record, Records
+from pipeline.recalibration.rollback import rollback
+
+if TYPE_CHECKING:
+    from tests.mlflow_rows import MlflowRows
+
+NUMBERS = count(1)
+
+
+class Place:
+    """An experiment with champions, and the file that re-calibrates them."""
+
+    def __init__(self, uri: str, database: str, folder: Path, rows: type[MlflowRows], **values: Any) -> None:
+        number = next(NUMBERS)
+        self.rows = rows(database, values.pop("name", f"agent-{number}"), folder / "files")
+        self.prefix = f"r{number}_"
+        self.uri = uri
+        self.path = folder / "recalibration.yaml"
+        mlflow = {"uri": uri, "experiment": self.rows.name, "prefix": self.prefix}
+        given = {"mlflow": mlflow, "state": "state", "labels": {"least_traces": 10}, **values}
+        self.path.write_text(yaml.safe_dump(given), encoding="utf-8")
+        self.rows.prefix = self.prefix
+
+    def registry(self) -> Registry:
+        return Registry(self.uri, self.rows.name, self.prefix)
+
+    def promote(self, suite: JudgeSuite, reference: Reference | None = None) -> None:
+        extra = {REFERENCE: reference.to_text()} if reference else {}
+        judges = self.registry().register(suite, Provenance("test", simulated=True, extra=extra))
+        self.registry().promote(judges.values())
+
+    def versions(self) -> dict[str, int]:
+        return {name: judge.version for name, judge in self.registry().champions().items()}
+
+    def run(self) -> Passed:
+        return recalibrate(load_recalibration(self.path), lambda _: None)
+
+    def rollback(self) -> Passed:
+        return rollback(load_recalibration(self.path), lambda _: None)
+
+    def records(self) -> list[Record]:
+        return Records(self.uri, self.rows.name, self.prefix).all()
+
+    def decisions(self) -> list[str]:
+        return [record.decision for record in self.records()]
+
+    def set(self, **values: Any) -> None:
+        """Changes the file."""
+        given = yaml.safe_load(self.path.read_text(encoding="utf-8"))
+        self.path.write_text(yaml.safe_dump(given | values), encoding="utf-8")
+
+    @staticmethod
+    def better(suite: JudgeSuite, name: str, text: str) -> JudgeSuite:
+        """The suite with one judge changed."""
+        program = suite.programs[name]
+        return suite.with_program(program.with_parts({"rubric": f"{program.rubric}\n{text}"}, "test"))
+
+    @staticmethod
+    def decided(decision: Decision, challenger: JudgeSuite | None = None) -> Decided:
+        return Decided(decision, ("because",), {}, Reference("span", {"f1": 0.5}), Usage(), challenger=challenger)
+
+    @staticmethod
+    def noting(seen: list[Work]) -> Callable[[Work], Decided]:
+        """Decides that all is fine, and keeps what it was given."""
+
+        def answer(work: Work) -> Decided:
+            seen.append(work)
+            return Place.decided(Decision.FINE)
+
+        return answer
+
+    @staticmethod
+    def some(n: int, seed: int) -> list[Any]:
+        return [replace(row, scores=()) for row in rate(simulate(n, seed, FaultRates().scaled(2)), seed)]
+
+    @staticmethod
+    def stop(_: Work) -> Decided:
+        """Where a process is killed."""
+        raise KeyboardInterrupt
+
+    def stopped(self) -> None:
+        """A pass that is killed."""
+        with pytest.raises(KeyboardInterrupt):
+            self.run()
+
+
+@pytest.fixture
+def suite() -> JudgeSuite:
+    return seed_suite(dimensions=("plan_quality", "tool_calling"))
+
+
+@pytest.fixture
+def make_place(mlflow_database: str, tmp_path: Path, mlflow_rows: type[MlflowRows]) -> Callable[..., Place]:
+    """Makes a place without champions; `values` are of its file."""
+
+    def made(uri: str = mlflow_database, **values: Any) -> Place:
+        return Place(uri, mlflow_database, tmp_path, mlflow_rows, **values)
+
+    return made
+
+
+@pytest.fixture
+def place(make_place: Callable[..., Place], suite: JudgeSuite) -> Place:
+    made = make_place()
+    made.promote(suite, Reference("span", {"f1": 0.75}))
+    return made
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> list[Decided | Callable[[Work], Decided]]:
+    """Takes the place of the work of a pass: each pass takes what is next."""
+    answers: list[Decided | Callable[[Work], Decided]] = []
+
+    def decide(work: Work, _: Any) -> Decided:
+        answer = answers.pop(0)
+        return answer if isinstance(answer, Decided) else answer(work)
+
+    monkeypatch.setattr(passes, "decide", decide)
+    return answers

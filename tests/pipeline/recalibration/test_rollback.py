@@ -1,0 +1,134 @@
+"""The way back, over a real MLflow store."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from judges.decision import DecisionRule
+from judges.program import JudgeSuite
+from pipeline.config import PipelineError
+from pipeline.export.reference import REFERENCE, Reference
+from pipeline.recalibration.decide import Decision, Work
+from pipeline.recalibration.records import Records
+
+if TYPE_CHECKING:
+    from tests.pipeline.recalibration.conftest import Place
+
+
+def test_a_promotion_and_the_way_back(place: Place, script: list[Any], suite: JudgeSuite) -> None:
+    before = place.versions()
+    with pytest.raises(PipelineError, match="no champion stands there that has replaced another"):
+        place.rollback()
+    place.rows.log(place.some(12, 6))
+    script.append(place.decided(Decision.PROMOTED, place.better(suite, "plan_quality", "- Look twice.")))
+    done = place.run()
+    assert done.decision == Decision.PROMOTED
+    first = place.versions()
+    assert first == {"plan_quality": before["plan_quality"] + 1, "tool_calling": before["tool_calling"]}
+    champion = place.registry().champions()["plan_quality"]
+    assert champion.program.rubric.endswith("- Look twice.")
+    assert Reference.parse(champion.tags[REFERENCE]) == Reference("span", {"f1": 0.5})
+    place.rows.log(place.some(12, 7))
+    script.append(
+        place.decided(
+            Decision.PROMOTED,
+            place.better(place.better(suite, "plan_quality", "- Look twice."), "tool_calling", "- Look thrice."),
+        )
+    )
+    place.run()
+    assert place.versions() == {**first, "tool_calling": before["tool_calling"] + 1}
+    back = place.rollback()
+    # Only what the last promotion changed goes back.
+    assert (back.decision, place.versions()) == ("rolled back", first)
+    place.rollback()
+    assert place.versions() == before
+    with pytest.raises(PipelineError, match="no champion stands there that has replaced another"):
+        place.rollback()
+    assert place.decisions() == ["promoted", "promoted", "rolled back", "rolled back"]
+    assert place.run().decision == Decision.NOTHING_NEW
+    # Who came back is compared with what it was promoted with itself.
+    place.rows.log(place.some(30, 20))
+    seen: list[Work] = []
+    script.append(place.noting(seen))
+    place.run()
+    assert seen[0].reference == Reference("span", {"f1": 0.75})
+
+
+def killed_at_the_end(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass whose promotion is done and not yet on record."""
+
+    def die(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Records, "end", die)
+        place.stopped()
+
+
+def test_no_pass_undoes_a_rollback(
+    place: Place, script: list[Any], suite: JudgeSuite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = place.versions()
+    place.rows.log(place.some(12, 6))
+    script.append(place.decided(Decision.PROMOTED, place.better(suite, "plan_quality", "- Look twice.")))
+    killed_at_the_end(place, monkeypatch)
+    assert place.versions() != before
+    place.rollback()
+    assert place.versions() == before
+    assert place.run().decision == Decision.NOTHING_NEW
+    assert (place.versions(), place.decisions()) == (before, ["overruled", "rolled back"])
+
+
+def test_a_promotion_that_was_not_yet_on_record_is_the_last_one(
+    place: Place, script: list[Any], suite: JudgeSuite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    challenger = place.better(suite, "plan_quality", "- Look twice.")
+    place.rows.log(place.some(12, 6))
+    script.append(place.decided(Decision.PROMOTED, challenger))
+    place.run()
+    first = place.versions()
+    place.rows.log(place.some(12, 7))
+    script.append(place.decided(Decision.PROMOTED, place.better(challenger, "tool_calling", "- Look thrice.")))
+    killed_at_the_end(place, monkeypatch)
+    assert place.versions() != first
+    place.rollback()
+    assert place.versions() == first
+
+
+def test_what_somebody_promoted_since_goes_back_alone(place: Place, script: list[Any], suite: JudgeSuite) -> None:
+    before = place.versions()
+    place.rows.log(place.some(12, 40))
+    stricter = replace(suite, rule=DecisionRule(min_confidence=50))
+    script.append(place.decided(Decision.PROMOTED, stricter))
+    place.run()
+    both = place.versions()
+    assert both == {name: version + 1 for name, version in before.items()}
+    for text in ("- By hand.", "- By hand again."):
+        by_hand = place.better(stricter, "plan_quality", text).programs["plan_quality"]
+        place.promote(replace(stricter, programs={"plan_quality": by_hand}))
+    place.rollback()
+    place.rollback()
+    assert place.versions() == both
+    place.rollback()
+    assert place.versions() == before
+
+
+def test_a_stopped_pass_is_no_promotion(place: Place, script: list[Any], suite: JudgeSuite) -> None:
+    """Whatever kept it from ending, it holds up no later one."""
+    place.rows.log(place.some(12, 41))
+    script.append(place.stop)
+    place.stopped()
+    before = place.versions()
+    assert place.rollback().decision == "overruled"
+    assert place.versions() == before
+    place.rows.log(place.some(12, 42))
+    script.append(place.decided(Decision.PROMOTED, place.better(suite, "plan_quality", "- Look twice.")))
+    assert place.run().decision == Decision.PROMOTED
+    place.rows.log(place.some(12, 43))
+    script.append(place.stop)
+    place.stopped()
+    assert place.rollback().decision == "rolled back"
+    assert place.versions() == before
