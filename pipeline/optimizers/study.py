@@ -35,13 +35,10 @@ class Study:
     cut off is therefore not in the storage, and the continued study comes to the same point again."""
 
     def __init__(self, seed: int, stored: Any = None) -> None:
-        import optuna
-
-        optuna.logging.set_verbosity(optuna.logging.WARNING)  # else it reports every study on stderr
-        self._optuna = optuna
+        self._optuna = _quiet_optuna()
         self._seed = seed
         self._stored = stored
-        self._study = optuna.create_study(direction="maximize")
+        self._study = self._optuna.create_study(direction="maximize")
         if stored is not None:
             self._study.add_trials(stored.trials)
 
@@ -134,10 +131,15 @@ def _connect(storage: str) -> Any:
         raise _refused(storage, error) from error
 
 
-def _load(name: str, backend: Any) -> Any:
+def _quiet_optuna() -> Any:
     import optuna
 
-    return optuna.create_study(study_name=name, storage=backend, direction="maximize", load_if_exists=True)
+    optuna.logging.set_verbosity(optuna.logging.WARNING)  # else it reports every study on stderr
+    return optuna
+
+
+def _load(name: str, backend: Any) -> Any:
+    return _quiet_optuna().create_study(study_name=name, storage=backend, direction="maximize", load_if_exists=True)
 
 
 def _refused(storage: str, error: Exception) -> PipelineError:

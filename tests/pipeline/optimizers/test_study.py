@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -64,6 +66,13 @@ def test_a_stored_study_goes_on_as_one_that_never_stopped(tmp_path: Path, stop_a
         assert run(study, 20) == run(Study(3), 20)
     with open_study("another", 3, url) as study:
         assert study.tried == []
+
+
+def test_a_stored_study_opens_without_a_word(tmp_path: Path) -> None:
+    code = "import sys; from pipeline.optimizers.study import open_study\nwith open_study('x', 0, sys.argv[1]): pass"
+    command = [sys.executable, "-c", code, f"sqlite:///{tmp_path}/s.db"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3])
+    assert (done.stdout, done.stderr) == ("", "")
 
 
 def test_ranges_may_grow(tmp_path: Path) -> None:
