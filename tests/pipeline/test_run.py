@@ -297,7 +297,7 @@ def test_a_real_endpoint_with_a_price(
     assert not result.simulated
     half = result.traces * 2
     assert result.sides["tuned"].outcomes == {"scored": half, "refused": half}
-    assert f"tuned: {half} of {2 * half} judgments: {half} refused" in result.warnings
+    assert f"tuned judges: {half} of {2 * half} judgments: {half} refused" in result.warnings
     assert result.sides["tuned"].metrics["scored_share"].value == 0.5
     assert result.verdict != "PASS"
 

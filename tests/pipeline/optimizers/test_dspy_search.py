@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from judges.ledger import Ledger, LedgerLM, NotInLedger
-from judges.lm import LMError
+from judges.lm import LMError, ProviderDown
 from judges.program import seed_program
 from labeled_traces.dataset import Dataset
 from labeled_traces.split import Development
@@ -196,10 +196,10 @@ def test_a_dead_endpoint_is_raised(world: World, fake_lm: type[FakeLM]) -> None:
     class Dead(fake_lm):  # type: ignore[valid-type,misc]
         async def complete(self, request: Any) -> Any:
             if "===== TRACE" in request.messages[-1].content:
-                raise LMError("provider_error", "401")
+                raise ProviderDown("401")
             return await super().complete(request)
 
-    with pytest.raises(LMError, match="401"):
+    with pytest.raises(ProviderDown, match="401"):
         search(world, Dead())
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from judges.lm import LMError
+from judges.lm import LMError, ProviderDown
 from judges.program import JudgeSuite, Knobs, seed_program
 from judges.simulated_lm import SimulatedLM
 from labeled_traces.dataset import Dataset
@@ -256,8 +256,8 @@ def test_a_bad_proposal_costs_no_judge_call(world: World, fake_lm: type[FakeLM])
 
 
 def test_a_dead_endpoint_is_raised(world: World, fake_lm: type[FakeLM]) -> None:
-    with pytest.raises(LMError):
-        search(world, fake_lm(fails=lambda _: LMError("provider_error", "401")))
+    with pytest.raises(ProviderDown):
+        search(world, fake_lm(fails=lambda _: ProviderDown("401")))
 
 
 def test_an_input_whose_replies_cannot_be_used_stops_the_search(world: World, fake_lm: type[FakeLM]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from judges.ledger import Ledger, LedgerLM, NotInLedger
-from judges.lm import LMError
+from judges.lm import LMError, ProviderDown
 from judges.program import seed_program
 from labeled_traces.dataset import Dataset
 from labeled_traces.split import Development
@@ -147,8 +147,8 @@ def test_an_input_whose_replies_cannot_be_used_stops_the_search(world: World, fa
 
 
 def test_a_dead_endpoint_is_raised(world: World, fake_lm: type[FakeLM]) -> None:
-    with pytest.raises(LMError):
-        search(world, fake_lm(fails=lambda _: LMError("provider_error", "401")))
+    with pytest.raises(ProviderDown):
+        search(world, fake_lm(fails=lambda _: ProviderDown("401")))
 
 
 def test_an_error_in_a_proposal_is_raised_and_not_swallowed(world: World, fake_lm: type[FakeLM]) -> None:
