@@ -87,7 +87,7 @@ def validate(
         checks.append(_not_worse(name, margin, differences[name], n, sides))
     checks += _dimensions(sides, gates)
     checks.append(_together(_enough_groups(challenger, gates)))
-    checks.append(_together(_enough_scored(sides, gates.scored_share)))
+    checks.append(_enough_scored(sides, gates.scored_share))
     states = {check.state for check in checks}
     for verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS):
         if verdict in states:
@@ -209,20 +209,19 @@ def _enough_groups(table: MatchTable, gates: Gates) -> Iterator[_Check]:
             yield _Check(Verdict.INCONCLUSIVE, f"{said}, at least {gates.least_groups} are needed")
 
 
-def _enough_scored(sides: _Sides, least: float) -> Iterator[_Check]:
-    """By the dimension in which the fewest can be used."""
+def _enough_scored(sides: _Sides, least: float) -> _Check:
+    shares = {}
     for name, table in zip(sides.names, (sides.champion, sides.challenger), strict=True):
         asked, usable = (cells.sum(axis=(0, 2)) for cells in (table.asked, table.usable))
-        shares = {
-            dimension: float(used / all_) if all_ else 0.0
+        shares |= {
+            f"the {dimension} judgments of the {name}": float(used / all_) if all_ else 0.0
             for dimension, used, all_ in zip(table.dimensions, usable, asked, strict=True)
         }
-        dimension = min(shares, key=lambda known: shares[known])
-        said = f"{shares[dimension]:.1%} of the {dimension} judgments of the {name} can be used"
-        if shares[dimension] >= least:
-            yield _Check(Verdict.PASS, said)
-        else:
-            yield _Check(Verdict.INCONCLUSIVE, f"{said}, at least {least:.0%} are needed")
+    fewest = min(shares, key=lambda known: shares[known])
+    said = f"{shares[fewest]:.1%} of {fewest} can be used"
+    if shares[fewest] >= least:
+        return _Check(Verdict.PASS, f"{said}, of all others as many or more")
+    return _Check(Verdict.INCONCLUSIVE, f"{said}, at least {least:.0%} are needed")
 
 
 def _bounds(name: str, difference: Estimate) -> tuple[float | None, float | None]:
