@@ -210,7 +210,7 @@ def _enough_groups(table: MatchTable, gates: Gates) -> Iterator[_Check]:
 
 
 def _enough_scored(sides: _Sides, least: float) -> _Check:
-    shares = {}
+    shares: dict[str, float] = {}
     for name, table in zip(sides.names, (sides.champion, sides.challenger), strict=True):
         asked, usable = (cells.sum(axis=(0, 2)) for cells in (table.asked, table.usable))
         shares |= {
