@@ -74,8 +74,10 @@ def _checked(value: Any, hint: Any, where: str) -> Any:
     try:
         return TypeAdapter(hint, config=ConfigDict(allow_inf_nan=False)).validate_python(value, strict=True)
     except ValidationError as error:
-        accepted = error.errors()[0]["msg"].removeprefix("Input should be ")
-        at = "".join(f".{part}" for part in error.errors()[0]["loc"])
+        first = error.errors()[0]
+        # Pydantic says of a text in the place of a list what is not allowed, not what is.
+        accepted = "a list" if first["type"] == "sequence_str" else first["msg"].removeprefix("Input should be ")
+        at = "".join(f".{part}" for part in first["loc"])
         raise PipelineError(f"{where}{at}: accepted is {accepted} (given: {value!r:.80})") from error
 
 

@@ -266,7 +266,7 @@ def test_a_storage_that_refuses_is_told_before_any_call(world: World, fake_lm: t
         ({"train_traces": 1}, "train_traces is 1: accepted is 2 or more"),
         ({"more_tokens": -0.1}, "more_tokens is -0.1: accepted is 0 or more"),
         ({"temperatures": [3.0]}, "temperatures is .*0 to 2"),
-        ({"temperatures": "hot"}, "temperatures.*'hot'"),
+        ({"temperatures": "hot"}, r"temperatures: accepted is a list \(given: 'hot'\)"),
         ({"selection": {"finalist": 1}}, "did you mean `finalists`"),
     ],
 )
