@@ -17,8 +17,9 @@ The smallest file; relative paths in it are relative to it, what is not given ha
   budget: {dollars: 20}
 
 Decisions: nothing new; needs labels; baseline (it was not known how good the champion was); fine; kept (it drifted, no
-challenger passed); promoted. Each but the first two is recorded as a run in MLflow. A pass that was stopped is ended
-by the next one as it was begun. The exit code is 0 whatever the decision, and 2 if another pass is running.
+challenger passed); promoted; given up (it could never have ended). Each but the first two is recorded as a run in
+MLflow. A pass that was stopped is ended by the next one as it was begun, or by `gpa-judges rollback`. The exit code is
+0 whatever the decision, and 2 if another pass is running.
 """
 
 

@@ -10,7 +10,8 @@ EXAMPLES = """\
 examples:
   gpa-judges rollback recalibration.yaml
 
-Called again, it goes one promotion further back. A rollback that was stopped is ended by the next call.
+Called again, it goes one promotion further back. A rollback that was stopped is ended by the next call. A pass that
+was stopped is ended first, without a decision, so that it does not promote again.
 """
 
 

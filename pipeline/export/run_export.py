@@ -13,10 +13,12 @@ from judges.program import MLFLOW, JudgeSuite
 from judges.redact import hide_in_urls
 from pipeline.config import ExperimentConfig, PipelineError
 from pipeline.export.exported import Exported, Provenance
+from pipeline.export.exports import begin_export, end_export, used_by
+from pipeline.export.records import Records, Used
 from pipeline.export.reference import REFERENCE, Reference
 from pipeline.export.registry import CHALLENGER, CHAMPION, PREFIX, Registry
 from pipeline.metrics.estimate import Estimate
-from pipeline.prepare import SEED, Say, with_knobs
+from pipeline.prepare import SEED, SPLIT, Say, with_knobs
 from pipeline.run import VALIDATION
 from pipeline.run_folder import RunFolder, load_tuned
 from pipeline.tracking import RUN_FILE, default_uri
@@ -141,12 +143,23 @@ def export_to_mlflow(run: TunedRun, target: Target, say: Say) -> MlflowExport:
     extra = {REFERENCE: run.reference.to_text()} if proved and run.reference else {}
     provenance = Provenance(run.folder.name, _run_id(run.folder, uri), verdict, run.simulated, extra)
     judges = registry.register(suite, provenance, say)
+    notes = _notes(run, suite)
+    before = {name: judge.version for name, judge in registry.champions().items()}
+    after = before | {name: judge.version for name, judge in judges.items() if verdict == Verdict.PASS}
+    used = used_by(run.folder, run.config)
+    if used is None:
+        notes.append(
+            f"{run.folder[SPLIT]} is missing or damaged: a re-calibration may hold out what these were tuned on"
+        )
+    records = Records(uri, experiment, target.prefix)
+    record = begin_export(records, used or Used(), before, after)
     alias = CHALLENGER
     if verdict == Verdict.PASS:
         alias = CHAMPION
         judges = registry.promote(judges.values(), say)
-    notes = tuple(_notes(run, suite))
-    return MlflowExport(uri, experiment, alias, verdict, judges, notes, run.unchanged)
+    if record is not None:
+        end_export(records, record, after, run.folder)
+    return MlflowExport(uri, experiment, alias, verdict, judges, tuple(notes), run.unchanged)
 
 
 def _check_not_replaced(registry: Registry, suite: JudgeSuite, run: str) -> None:

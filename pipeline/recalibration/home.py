@@ -9,9 +9,9 @@ from typing import Any
 from judges.connect import is_simulated
 from pipeline.config import PipelineError
 from pipeline.export.exported import Exported
+from pipeline.export.records import Ending, Record, Records
 from pipeline.export.registry import Registry
 from pipeline.recalibration.config import MlflowConfig
-from pipeline.recalibration.records import Ending, Record, Records
 
 
 @dataclass(frozen=True)

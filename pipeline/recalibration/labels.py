@@ -22,11 +22,11 @@ from labeled_traces.split import SplitManifest, manifest_of
 from labeled_traces.stable_split import content_of, parts_by_key, stable_split
 from labeled_traces.taxonomy import load_taxonomy
 from labeled_traces.trace import TraceError
+from pipeline.export.records import Record
 from pipeline.held_out import leaks
 from pipeline.mlflow_traces import MlflowTraces
 from pipeline.prepare import Say
 from pipeline.recalibration.config import RecalibrationConfig
-from pipeline.recalibration.records import Record
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from judges.connect import is_simulated
 from labeled_traces.dataset import Dataset
 from labeled_traces.trace import TraceError
 from pipeline.export.exported import Exported, Provenance, suite_of
+from pipeline.export.records import RECALIBRATION, ROLLBACK, Ending, Record, Used
 from pipeline.export.reference import REFERENCE, Reference
 from pipeline.export.registry import UnfitError
 from pipeline.held_out import TEST_USES
@@ -27,7 +28,6 @@ from pipeline.recalibration.config import DATA, RecalibrationConfig
 from pipeline.recalibration.decide import Decided, Decision, Work, decide
 from pipeline.recalibration.home import DeletedError, Home, Passed
 from pipeline.recalibration.labels import LabelSource, PassLabels
-from pipeline.recalibration.records import RECALIBRATION, ROLLBACK, Ending, Record, Used
 from pipeline.recalibration.rollback import end_rollback
 
 
@@ -65,7 +65,8 @@ class _Pass:
         older = f", and {labels.older} older ones that no pass tuned or tested on" if labels.older else ""
         self.say(f"{new} newly labelled traces{older}")
         if not new:
-            return Passed(Decision.NOTHING_NEW, ("no trace was labelled since the last pass",), champions)
+            reason = "no newly labelled trace: passes, or the run of exported judges, had all that there are"
+            return Passed(Decision.NOTHING_NEW, (reason,), champions)
         more = self.labels.more_needed(labels)
         if more:
             reason = f"{new} newly labelled traces, {more} more are needed"

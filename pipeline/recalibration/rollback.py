@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipeline.config import PipelineError
+from pipeline.export.records import RECALIBRATION, ROLLBACK, Ending, Record
 from pipeline.lock import locked
 from pipeline.prepare import Say
 from pipeline.recalibration.config import RecalibrationConfig
 from pipeline.recalibration.home import Home, Passed
-from pipeline.recalibration.records import RECALIBRATION, ROLLBACK, Ending, Record
 
 
 def rollback(config: RecalibrationConfig, say: Say) -> Passed:

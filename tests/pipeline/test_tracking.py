@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pipeline.config import PipelineError, TrackingConfig
-from pipeline.recalibration.records import RECALIBRATION, Ending, Records
+from pipeline.export.records import RECALIBRATION, Ending, Records
 from pipeline.tracking import RUN_FILE, Tracker, default_uri
 
 

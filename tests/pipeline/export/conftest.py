@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -13,7 +13,10 @@ import pytest
 
 from judges.decision import DecisionRule
 from judges.program import JudgeProgram, JudgeSuite, Knobs, seed_suite
+from labeled_traces.dataset import Dataset, LabeledTrace
 from labeled_traces.label import DIMENSIONS
+from labeled_traces.simulated import simulate
+from labeled_traces.split import make_split
 from labeled_traces.trace import Span, SpanKind, Trace
 from pipeline.config_file import parse_config
 from pipeline.export.registry import Registry
@@ -77,14 +80,18 @@ def open_registry(mlflow_database: str) -> Callable[[], Registry]:
 def make_run(tmp_path: Path) -> Callable[..., Path]:
     """Makes a run folder as `optimize` and `validate` leave it, as far as an export looks at it."""
 
-    def made(suite: JudgeSuite, verdict: str | None = None, **config: Any) -> Path:
+    def made(suite: JudgeSuite, verdict: str | None = None, rows: Sequence[LabeledTrace] = (), **config: Any) -> Path:
         values = {"name": "a-run", "data": {"path": "data.jsonl"}, "tracking": {"experiment": "of the run"}, **config}
         parsed = parse_config(values, "test", tmp_path)
         folder = RunFolder(tmp_path / "runs" / "a-run-1a2b3c4d")
         folder.write_yaml("config.yaml", parsed.model_dump(mode="json"))
         folder.write_json("metrics.json", {"dimensions": {name: {} for name in suite.programs}})
         suite.save(folder.programs("tuned"))
+        data = Dataset(rows or simulate(20, 1))
+        data.save(tmp_path / "data.jsonl")
+        make_split(data, 0).save(folder["split.json"])
         if verdict is not None:
+            folder["test_uses.jsonl"].touch()
             folder.write_json("validation.json", {"verdict": verdict, "provenance": {"tuned judges": suite.hash}})
         return folder.path
 

@@ -15,6 +15,7 @@ from judges.budget import Usage
 from judges.program import JudgeSuite, seed_suite
 from labeled_traces.simulated import FaultRates, rate, simulate
 from pipeline.export.exported import Provenance
+from pipeline.export.records import Record, Records
 from pipeline.export.reference import REFERENCE, Reference
 from pipeline.export.registry import Registry
 from pipeline.recalibration import passes
@@ -22,7 +23,6 @@ from pipeline.recalibration.config import load_recalibration
 from pipeline.recalibration.decide import Decided, Decision, Work
 from pipeline.recalibration.home import Passed
 from pipeline.recalibration.passes import recalibrate
-from pipeline.recalibration.records import Record, Records
 from pipeline.recalibration.rollback import rollback
 
 if TYPE_CHECKING:

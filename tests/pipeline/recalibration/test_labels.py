@@ -14,11 +14,11 @@ from judges.program import seed_suite
 from labeled_traces.simulated import simulate
 from labeled_traces.stable_split import Place, stable_split
 from pipeline.config import validated
+from pipeline.export.records import RECALIBRATION, Record, Used
 from pipeline.held_out import check_leak
 from pipeline.mlflow_traces import MlflowTraces
 from pipeline.recalibration.config import RecalibrationConfig
 from pipeline.recalibration.labels import LabelSource
-from pipeline.recalibration.records import RECALIBRATION, Record, Used
 
 if TYPE_CHECKING:
     from tests.mlflow_rows import MlflowRows

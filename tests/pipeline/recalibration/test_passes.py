@@ -253,7 +253,7 @@ def test_without_a_champion_it_says_what_to_do(make_place: Callable[..., Place])
 DIE_AT_THE_END = """
 import os, signal, sys
 from pipeline.cli import main
-from pipeline.recalibration.records import Record, Records
+from pipeline.export.records import Record, Records
 Records.end = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 sys.exit(main(["recalibrate", sys.argv[1]]))
 """

@@ -10,9 +10,9 @@ import pytest
 from judges.decision import DecisionRule
 from judges.program import JudgeSuite
 from pipeline.config import PipelineError
+from pipeline.export.records import Records
 from pipeline.export.reference import REFERENCE, Reference
 from pipeline.recalibration.decide import Decision, Work
-from pipeline.recalibration.records import Records
 
 if TYPE_CHECKING:
     from tests.pipeline.recalibration.conftest import Place

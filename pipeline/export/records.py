@@ -15,7 +15,7 @@ from labeled_traces.trace import text_hash
 from pipeline.config import PipelineError
 from pipeline.tracking import connect, find_experiment, refusals
 
-RECALIBRATION, ROLLBACK = "recalibration", "rollback"
+RECALIBRATION, ROLLBACK, EXPORT = "recalibration", "rollback", "export"
 _RECORD, _PREFIX, _USED = "gpa.record", "gpa.prefix", "gpa.used"
 _BEFORE, _AFTER, _DECISION = "gpa.champions_before", "gpa.champions_after", "gpa.decision"
 _KNOWN, _REFERENCE, _SPENT = "gpa.reference_before", "gpa.reference", "gpa.labels_spent"
