@@ -17,7 +17,8 @@ from labeled_traces.simulated import FaultRates, rate, simulate
 from pipeline.export.exported import Provenance
 from pipeline.export.records import Record, Records
 from pipeline.export.reference import REFERENCE, Reference
-from pipeline.export.registry import Registry
+from pipeline.export.registry import CHAMPION, Registry
+from pipeline.export.store import Store
 from pipeline.recalibration import passes
 from pipeline.recalibration.config import load_recalibration
 from pipeline.recalibration.decide import Decided, Decision, Work
@@ -106,6 +107,30 @@ class Place:
         """A pass that is killed."""
         with pytest.raises(KeyboardInterrupt):
             self.run()
+
+    def killed_while_promoting(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A pass that is killed when it has registered the live scorer of this dimension, and its alias has not moved
+        yet."""
+        set_alias = Store.set_alias
+
+        def dies(store: Store, prompt: str, alias: str, version: int) -> None:
+            if alias == CHAMPION and prompt.endswith(name):
+                raise KeyboardInterrupt
+            set_alias(store, prompt, alias, version)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Store, "set_alias", dies)
+            self.stopped()
+
+    def runs_its_champions(self) -> bool:
+        """Whether the scorers that MLflow runs are the champions."""
+        from mlflow.genai.scorers.registry import MlflowTrackingStore
+
+        registry, scorers = self.registry(), MlflowTrackingStore(self.uri)
+        live: dict[str, Any] = {
+            name: scorers.get_scorer(registry.experiment_id, f"{self.prefix}{name}") for name in registry.champions()
+        }
+        return all(live[name].instructions == judge.template for name, judge in registry.champions().items())
 
 
 @pytest.fixture

@@ -22,8 +22,6 @@ from labeled_traces.split import LeakageError
 from labeled_traces.trace import TraceError
 from pipeline.config import PipelineError
 from pipeline.export.reference import Reference
-from pipeline.export.registry import CHAMPION
-from pipeline.export.store import Store
 from pipeline.recalibration.decide import Decided, Decision, Work
 
 if TYPE_CHECKING:
@@ -199,40 +197,24 @@ def test_the_same_run_logged_again_is_no_new_label(place: Place, script: list[An
     assert place.run().decision == Decision.NOTHING_NEW
 
 
+@pytest.mark.parametrize("killed_at", ["plan_quality", "tool_calling"])
 def test_what_is_kept_is_what_mlflow_runs(
-    place: Place, script: list[Any], suite: JudgeSuite, monkeypatch: pytest.MonkeyPatch
+    place: Place, script: list[Any], suite: JudgeSuite, monkeypatch: pytest.MonkeyPatch, killed_at: str
 ) -> None:
     """Killed in the middle of a promotion, then somebody else's champion comes in between: nothing is left of it."""
-    from mlflow.genai.scorers.registry import MlflowTrackingStore
-
-    challenger = place.better(place.better(suite, "plan_quality", "- Searched."), "tool_calling", "- Searched.")
-    set_alias = Store.set_alias
-
-    def dies_at_the_second(store: Store, prompt: str, alias: str, version: int) -> None:
-        if alias == CHAMPION and prompt.endswith("tool_calling"):
-            raise KeyboardInterrupt
-        set_alias(store, prompt, alias, version)
-
     before = place.versions()
     place.rows.log(place.some(12, 64))
+    challenger = place.better(place.better(suite, "plan_quality", "- Searched."), "tool_calling", "- Searched.")
     script.append(place.decided(Decision.PROMOTED, challenger))
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "set_alias", dies_at_the_second)
-        place.stopped()
-    assert place.versions()["plan_quality"] == before["plan_quality"] + 1
-    place.promote(
-        replace(
-            suite, programs={"tool_calling": place.better(suite, "tool_calling", "- By hand.").programs["tool_calling"]}
-        )
-    )
-    by_hand = place.versions()["tool_calling"]
+    place.killed_while_promoting(killed_at, monkeypatch)
+    assert not place.runs_its_champions()
+    by_hand = place.better(suite, "tool_calling", "- By hand.").programs["tool_calling"]
+    place.promote(replace(suite, programs={"tool_calling": by_hand}))
+    after = {**before, "tool_calling": place.versions()["tool_calling"]}
     script.append(place.decided(Decision.PROMOTED, challenger))
     assert place.run().decision == Decision.KEPT
-    assert place.versions() == {"plan_quality": before["plan_quality"], "tool_calling": by_hand}
-    scorers, registry = MlflowTrackingStore(place.uri), place.registry()
-    for name, champion in registry.champions().items():
-        live: Any = scorers.get_scorer(registry.experiment_id, f"{place.prefix}{name}")
-        assert live.instructions == champion.template
+    assert place.versions() == after
+    assert place.runs_its_champions()
 
 
 def test_a_challenger_that_mlflow_cannot_hold_is_not_tried_for_ever(

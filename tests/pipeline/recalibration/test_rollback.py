@@ -132,3 +132,16 @@ def test_a_stopped_pass_is_no_promotion(place: Place, script: list[Any], suite: 
     place.stopped()
     assert place.rollback().decision == "rolled back"
     assert place.versions() == before
+
+
+def test_a_promotion_that_was_stopped_half_way_leaves_nothing_behind(
+    place: Place, script: list[Any], suite: JudgeSuite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = place.versions()
+    place.rows.log(place.some(12, 44))
+    script.append(place.decided(Decision.PROMOTED, place.better(suite, "plan_quality", "- Look twice.")))
+    place.killed_while_promoting("plan_quality", monkeypatch)
+    assert not place.runs_its_champions()
+    assert place.rollback().decision == "overruled"
+    assert place.versions() == before
+    assert place.runs_its_champions()
