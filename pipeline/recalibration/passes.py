@@ -104,6 +104,11 @@ class _Pass:
     def _folder(self, record: Record) -> Path:
         return self.config.state / record.run_id
 
+    def _was_read(self, record: Record) -> bool:
+        """Whether a gate was given what is held out, now or before the pass was stopped: that use of it was recorded
+        first."""
+        return any(self._folder(record).rglob(TEST_USES))
+
     def _work(self, record: Record, labels: PassLabels, *, resumed: bool) -> Passed:
         config = self.config.model_copy(update={"seed": record.used.seed})
         try:
@@ -121,16 +126,14 @@ class _Pass:
         more = found.to_json() | {"older_traces": labels.older, "simulated": simulated}
         kept = found.reference if decision in (Decision.BASELINE, Decision.PROMOTED) else None
         document = more | self._about(record, len(labels.fresh), str(decision), reasons)
-        spent = found.result is not None or found.decision is Decision.PROMOTED
+        spent = found.decision is Decision.PROMOTED or self._was_read(record)
         ending = _ending(document, self.home.versions(), kept, spent=spent)
         return self._end(record, ending, resumed=resumed)
 
     def _give_up(self, record: Record, fresh: int, reason: str, *, resumed: bool) -> Passed:
         """It would come to the same end for ever."""
         self.home.withdraw(record)
-        folder = self._folder(record)
-        # What is held out is read only after this use of it was recorded there.
-        spent = not folder.is_dir() or any(folder.rglob(TEST_USES))
+        spent = not self._folder(record).is_dir() or self._was_read(record)
         labels = "count as used" if spent else "join those of the next pass"
         reasons = (f"{reason}: the pass is given up, its labels {labels}",)
         document = self._about(record, fresh, "given up", reasons)
