@@ -12,7 +12,7 @@ from pathlib import Path
 
 from labeled_traces.files import parse_json, read_lines, write_lines
 from labeled_traces.json_record import error_from, filled, get, score_from, span_from
-from labeled_traces.label import DIMENSIONS, SCORES, ErrorLabel, ScoreLabel
+from labeled_traces.label import DIMENSIONS, NOT_PLACED, SCORES, ErrorLabel, ScoreLabel
 from labeled_traces.trace import JSON, Trace, TraceError, text_hash
 
 CLEAN = ("checked", "presumed", "unknown")
@@ -58,7 +58,8 @@ class LabeledTrace:
         """Whether a finding of these dimensions is a false alarm here.
 
         No label of theirs, none outside GPA (a finding may well be that error), no score below the best (an error that
-        nobody has described), and a reason to believe it: people looked, or the run reached its goal.
+        nobody has described), and a reason to believe it: people looked (who marks an error has read the run; who gives
+        a score has judged one dimension), or the run reached its goal.
         """
         names = set(dimensions)
         if any(not error.dimensions or names & set(error.dimensions) for error in self.errors):
@@ -66,7 +67,8 @@ class LabeledTrace:
         scores = [label for label in self.scores if label.dimension in names]
         if any(label.score < max(SCORES) for label in scores):
             return False
-        return bool(self.errors) or self.clean != "unknown" or names == {label.dimension for label in scores}
+        looked = self.clean != "unknown" or any(error.category != NOT_PLACED for error in self.errors)
+        return looked or names == {label.dimension for label in scores}
 
     @cached_property
     def distinct_errors(self) -> tuple[ErrorLabel, ...]:
@@ -75,7 +77,7 @@ class LabeledTrace:
         found: dict[tuple[object, ...], ErrorLabel] = {}
         seen: Counter[tuple[object, ...]] = Counter()
         for error in self.errors:
-            kind = (error.span_id, error.category, error.dimensions)
+            kind = (error.span_id, error.category.strip().casefold(), frozenset(error.dimensions))
             seen[error.rater, kind] += 1
             key = (kind, seen[error.rater, kind])
             if key not in found or error.impact > found[key].impact:

@@ -20,6 +20,8 @@ DIMENSIONS: dict[str, str] = {
 """Dimension name -> short code. A dimension is data: this line and a rubric folder in `judges/prompts`."""
 
 SCORES = (0, 1, 2, 3)
+NOT_PLACED = "not placed"
+"""The category of an error that is known by its score alone."""
 
 
 class Impact(IntEnum):

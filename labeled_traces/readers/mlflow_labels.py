@@ -3,9 +3,10 @@
 - `gpa_<dimension>`, with a value 0-3: a score. Its rationale says why.
 - `gpa_error`, at a span: an error. The value is its category, the rationale its description; of its metadata
   `dimensions` (names, with commas; else what the taxonomy says of the category), `impact` (else medium) and `evidence`
-  are read. The value `none` says that the person looked and found no error.
+  are read. The value `none` says that the person looked and found no error; so does an error of all that it is not.
 
-A score below 3 in a dimension without an error is an error too, one that nobody has placed.
+A score below 3 in a dimension without an error is an error too, one that nobody has placed. A score says nothing of
+other dimensions.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from labeled_traces.dataset import LabeledTrace
-from labeled_traces.label import DIMENSIONS, SCORES, ErrorLabel, Impact, ScoreLabel
+from labeled_traces.label import DIMENSIONS, NOT_PLACED, SCORES, ErrorLabel, Impact, ScoreLabel
 from labeled_traces.readers.attributes import get
 from labeled_traces.readers.repair import canonical_id, mend_value
 from labeled_traces.readers.report import ReadOptions
@@ -23,8 +24,6 @@ PREFIX = "gpa_"
 """Begins the names of all that judges and people say in MLflow."""
 ERROR = "error"
 NO_ERROR = "none"
-NOT_PLACED = "not placed"
-"""The category of an error that is known by its score alone."""
 
 
 def label(
@@ -42,15 +41,17 @@ def label(
         place = f"{where}, assessment {row.get('assessment_id')}"
         dimension = name.removeprefix(prefix)
         if name == f"{prefix}{ERROR}":
+            if not isinstance(value, str) or not value.strip():
+                options.report.add("error without a category, left out", f"{place}: {value!r}")
+                continue
             looked = True
-            if str(value).strip().lower() != NO_ERROR:
-                errors.append(_error(row, str(value), rater, trace, place, options))
+            if value.strip().lower() != NO_ERROR:
+                errors.append(_error(row, value, rater, trace, place, options))
         elif name.startswith(prefix) and dimension in DIMENSIONS:
             score = _score(value)
             if score is None:
                 options.report.add("score that is none of 0-3", f"{place}: {value!r}")
                 continue
-            looked = True
             reason = str(mend_value(str(row.get("rationale") or ""), place, options))
             scores[dimension, rater] = ScoreLabel(dimension, score, rater), reason
     errors += _not_placed(errors, scores.values())
@@ -60,7 +61,7 @@ def label(
 
 def is_labelled(row: LabeledTrace) -> bool:
     """Whether people have said anything about the trace."""
-    return row.clean != "unknown"
+    return bool(row.errors or row.scores) or row.clean != "unknown"
 
 
 def _is_valid_human(row: JSON) -> bool:

@@ -78,7 +78,8 @@ def label_counts(dataset: Dataset, unmapped: Counter[str]) -> dict[str, Any]:
 
     errors = [error for row in dataset for error in row.errors]
     found = Counter(name for error in errors for name in error.dimensions)
-    labelled, clean = sum(bool(row.errors) for row in dataset), sum(row.is_clean for row in dataset)
+    clean = sum(row.is_clean for row in dataset)
+    labelled = sum(bool(row.errors or row.scores) and not row.is_clean for row in dataset)
     return {
         "traces": len(dataset),
         "labelled": labelled,

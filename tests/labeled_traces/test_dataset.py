@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labeled_traces.dataset import Dataset, LabeledTrace, from_json, read_rows, to_json
-from labeled_traces.label import DIMENSIONS, ErrorLabel, Impact, ScoreLabel
+from labeled_traces.label import DIMENSIONS, NOT_PLACED, ErrorLabel, Impact, ScoreLabel
 from labeled_traces.trace import JSON, Span, SpanKind, Trace, TraceError
 
 TEXTS = st.text(st.characters(), max_size=8)
@@ -137,6 +137,8 @@ def test_only_what_people_or_the_outcome_cleared_is_clean() -> None:
     faulty = row("a", clean="unknown", errors=(ErrorLabel(None, ("plan_quality",), "x", Impact.LOW),))
     assert not faulty.is_clean_of(("plan_quality", "tool_calling"))
     assert faulty.is_clean_of(("tool_calling",)), "people looked at this run"
+    scored = row("a", clean="unknown", errors=(ErrorLabel(None, ("plan_quality",), NOT_PLACED, Impact.LOW),))
+    assert not scored.is_clean_of(("tool_calling",)), "a score is of one dimension"
 
 
 def test_a_low_score_without_an_error_label_is_not_clean() -> None:
@@ -167,6 +169,12 @@ def test_raters_who_label_the_same_error_make_one() -> None:
     assert row.distinct_errors == (two, other, again)
     assert row.errors_of("plan_quality") == (two, other, again)
     assert row.errors == (one, two, other, again)
+
+
+def test_the_order_of_dimensions_and_the_case_of_a_category_make_no_other_error() -> None:
+    one = ErrorLabel(None, ("plan_quality", "tool_calling"), "Slip", Impact.LOW, rater="ann")
+    two = ErrorLabel(None, ("tool_calling", "plan_quality"), "slip ", Impact.HIGH, rater="bob")
+    assert row("one", errors=(one, two)).distinct_errors == (two,)
 
 
 @pytest.mark.parametrize(

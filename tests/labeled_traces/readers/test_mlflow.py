@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from labeled_traces.label import Impact
+from labeled_traces.label import DIMENSIONS, Impact
 from labeled_traces.readers import read, sniff
 from labeled_traces.readers.mlflow import read_row, read_trace
+from labeled_traces.readers.mlflow_labels import is_labelled
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.taxonomy import load_taxonomy
 from labeled_traces.trace import JSON, SpanKind, TraceError
@@ -161,6 +162,27 @@ def test_none_says_that_people_looked(options: ReadOptions) -> None:
     row = read_row(record(said("gpa_error", "None")), "here", options)
     assert (row.errors, row.clean) == ((), "checked")
     assert row.is_clean
+
+
+def test_a_score_says_nothing_of_other_dimensions(options: ReadOptions) -> None:
+    for value, known in (("3", ["plan_quality"]), ("1", ["plan_quality"])):
+        row = read_row(record(said("gpa_plan_quality", value)), "here", options)
+        assert [name for name in DIMENSIONS if row.can_judge(name)] == known
+        assert row.clean == "unknown"
+        assert is_labelled(row)
+        assert not row.is_clean
+    marked = read_row(record(said("gpa_error", "Tool-related"), said("gpa_plan_quality", "3")), "here", options)
+    assert marked.can_judge("tool_selection")
+    assert not is_labelled(read_row(record(), "here", options))
+
+
+@pytest.mark.parametrize("feedback", [{"value": None}, {"error": {"error_code": "X"}}, {"value": ""}, {"value": False}])
+def test_an_error_without_a_category_is_not_the_word_of_a_person_who_looked(
+    feedback: JSON, options: ReadOptions
+) -> None:
+    row = read_row(record(said("gpa_error", "", feedback=feedback)), "here", options)
+    assert (row.errors, row.clean, is_labelled(row)) == ((), "unknown", False)
+    assert options.report.counts == {"error without a category, left out": 1}
 
 
 def test_what_is_not_understood_is_counted(options: ReadOptions) -> None:

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from labeled_traces.dataset import Dataset
+from labeled_traces.dataset import Dataset, LabeledTrace
+from labeled_traces.label import ScoreLabel
+from labeled_traces.trace import Span, Trace
 from pipeline.cli import main
+from pipeline.commands.import_traces import label_counts
 
 TRACE = {"trace_id": "ab", "spans": [{"span_id": "cd", "span_attributes": {"input.value": "hi"}}]}
 
@@ -44,6 +48,13 @@ def test_labels_outside_gpa_and_labels_without_a_row_are_told_apart(capsys: pyte
     (row,) = Dataset.load(Path("data.jsonl"))
     assert [error.rater for error in row.errors] == ["a", "b", "a", "a"]
     assert len(row.distinct_errors) == 3
+
+
+def test_a_trace_with_a_score_alone_is_one_that_people_looked_at() -> None:
+    trace = Trace("t", (Span("a", None, "agent"),))
+    data = Dataset([LabeledTrace(trace, scores=(ScoreLabel("plan_quality", 3),), clean="unknown")])
+    counts = label_counts(data, Counter())
+    assert [counts[name] for name in ("labelled", "clean", "unknown")] == [1, 0, 0]
 
 
 @pytest.mark.usefixtures("folder")
