@@ -163,12 +163,12 @@ class Ledger:
         with self._use() as db:
             return replace(_spent(db, run), unpriced=db.execute(select, (run,)).fetchone() is not None)
 
-    def began(self) -> str:
-        """When the oldest reply in it came, in seconds since the epoch: tells a ledger from one that took its place.
-        Empty where it holds no reply."""
-        with self._use() as db:
-            (first,) = db.execute("SELECT MIN(finished) FROM calls WHERE status = 'done'").fetchone()
-        return "" if first is None else repr(first)
+    def identity(self) -> str:
+        """Tells the file from one that took its place, even where both hold no reply yet; made when first asked for."""
+        with self._write() as db:
+            db.execute("CREATE TABLE IF NOT EXISTS identity AS SELECT lower(hex(randomblob(16))) AS id")
+            (found,) = db.execute("SELECT id FROM identity").fetchone()
+        return str(found)
 
     def failed(self, run: str) -> int:
         """How many of the run's calls ended without a reply, or were cut off by a kill."""

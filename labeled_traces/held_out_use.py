@@ -1,7 +1,7 @@
 """The record of who read which held-out traces: one JSON object a line, never rewritten.
 
-Uses are counted by the content of the traces. Data that shares a single held-out trace with what was read before counts
-as read before: another order, other labels or a dropped trace make no testset new.
+Uses are counted by the traces. Data that shares a single held-out trace with what was read before, by content or by id,
+counts as read before: another order, other labels, a dropped trace or an edited one make no testset new.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.files import parse_json, read_lines
-from labeled_traces.trace import TraceError
+from labeled_traces.trace import TraceError, text_hash
 
 _DIGITS = 16
 
@@ -24,21 +24,22 @@ _DIGITS = 16
 @dataclass(frozen=True)
 class HeldOutUse:
     """One use. `proof` is a hash of all that its outcome follows from; `programs`: judge name -> hash of its program;
-    `traces`: the first digits of their contents' hashes. `readings` tells apart readings of one proof that were made
-    anew ("": nothing was read yet). `id` and `time` tell it from any other."""
+    `traces`: as `names_of` has them. `readings` tells apart readings of one proof that were made
+    anew. `id` and `time` tell it from any other."""
 
     proof: str
     model: str
     programs: Mapping[str, str]
     traces: tuple[str, ...]
-    readings: str = ""
+    readings: str
     time: str = field(default_factory=lambda: datetime.now(UTC).isoformat())
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
 
-def contents(rows: Iterable[LabeledTrace]) -> tuple[str, ...]:
-    """The traces as a use names them."""
-    return tuple(sorted({row.trace.content_hash[:_DIGITS] for row in rows}))
+def names_of(rows: Iterable[LabeledTrace]) -> tuple[str, ...]:
+    """The traces as a use names them: the first digits of the hashes of their contents and of their ids."""
+    hashes = (text for row in rows for text in (row.trace.content_hash, text_hash(f"id {row.trace_id}")))
+    return tuple(sorted({text[:_DIGITS] for text in hashes}))
 
 
 def read_uses(path: Path) -> list[HeldOutUse]:
@@ -84,7 +85,7 @@ def append_use(path: Path, use: HeldOutUse) -> None:
 
 def is_same(use: HeldOutUse, earlier: HeldOutUse) -> bool:
     """Whether `use` goes on with, or looks again at, what `earlier` began: nothing new is learnt of the traces."""
-    return use.proof == earlier.proof and earlier.readings in ("", use.readings)
+    return (use.proof, use.readings) == (earlier.proof, earlier.readings)
 
 
 def place_of(use: HeldOutUse, uses: Iterable[HeldOutUse]) -> int:

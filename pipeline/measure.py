@@ -16,7 +16,7 @@ from judges.ledger import LedgerLM
 from judges.program import JudgeSuite, seed_suite
 from labeled_traces.dataset import Dataset
 from labeled_traces.files import parse_json, read_text, write_lines
-from labeled_traces.held_out_use import HeldOutUse, contents, read_uses
+from labeled_traces.held_out_use import HeldOutUse, names_of, read_uses
 from labeled_traces.split import PARTS, SplitManifest
 from labeled_traces.trace import text_hash
 from pipeline.config import PipelineError
@@ -122,7 +122,7 @@ def measure(work: Measurement, say: Say) -> Measured:
         if held_out:
             proof = text_hash(json.dumps(_content(work, suite, rows)))
             programs = {name: program.hash for name, program in suite.programs.items()}
-            use = HeldOutUse(proof, model, programs, held_out, lm.ledger.began())
+            use = HeldOutUse(proof, model, programs, held_out, lm.ledger.identity())
             uses = record_use(use, shared, out / TEST_USES, say)
         judgments = _judge(work, suite, rows, lm, out)
         usage = lm.spent()
@@ -154,14 +154,14 @@ def _suite(work: Measurement) -> JudgeSuite:
 
 
 def _rows(work: Measurement, suite: JudgeSuite, shared: Path) -> tuple[Dataset, tuple[str, ...]]:
-    """The rows to read, and the contents of those that are held out: the testset's, and without a split those that were
+    """The rows to read, and the names of those that are held out: the testset's, and without a split those that were
     read as a testset before. No judge holds a text of a testset that it is to read."""
     dataset = Dataset.load(work.data)
     if work.split is None:
         if work.parts:
             raise PipelineError("--part needs --split FILE, the manifest that says which traces are in it")
         known = {trace for use in read_uses(shared) for trace in use.traces}
-        return dataset, tuple(trace for trace in contents(dataset) if trace in known)
+        return dataset, names_of(row for row in dataset if not known.isdisjoint(names_of([row])))
     manifest = SplitManifest.load(work.split)
     manifest.check(dataset)
     parts = work.parts or PARTS
@@ -169,7 +169,7 @@ def _rows(work: Measurement, suite: JudgeSuite, shared: Path) -> tuple[Dataset, 
     if "testset" not in parts:
         return rows, ()
     check_leak(dataset, manifest, suite)
-    return rows, contents(dataset.subset(manifest.testset))
+    return rows, names_of(dataset.subset(manifest.testset))
 
 
 def _content(work: Measurement, suite: JudgeSuite, rows: Dataset) -> list[Any]:

@@ -223,15 +223,16 @@ def test_what_the_dead_reserved_is_used_up(ledger: Ledger, counting_model: Model
         counting_model.ask(lm, counting_model.request(1))
 
 
-def test_a_ledger_is_known_by_its_first_reply(path: Path, ledger: Ledger, counting_model: Models) -> None:
-    lm = LedgerLM(counting_model(), ledger, "run")
-    assert ledger.began() == ""
-    asyncio.run(lm.complete(counting_model.request()))
-    began = ledger.began()
-    assert float(began) == pytest.approx(time.time(), abs=60)
-    asyncio.run(lm.complete(counting_model.request(repeat=1)))
+def test_a_ledger_is_told_from_one_that_took_its_place(path: Path, ledger: Ledger, counting_model: Models) -> None:
+    first = ledger.identity()
+    asyncio.run(LedgerLM(counting_model(), ledger, "run").complete(counting_model.request()))
     with Ledger(path) as again:
-        assert again.began() == began
+        assert again.identity() == ledger.identity() == first
+    ledger.close()
+    for file in path.parent.glob(f"{path.name}*"):
+        file.unlink()
+    with Ledger(path) as other:
+        assert other.identity() not in (first, "")
 
 
 def test_a_late_reply_is_kept_and_the_first_one_wins(ledger: Ledger, counting_model: Models) -> None:

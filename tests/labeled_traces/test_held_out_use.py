@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from labeled_traces.dataset import LabeledTrace
-from labeled_traces.held_out_use import HeldOutUse, append_use, contents, is_same, place_of, read_uses
+from labeled_traces.held_out_use import HeldOutUse, append_use, is_same, names_of, place_of, read_uses
 from labeled_traces.trace import JSON, Span, Trace, TraceError
 
 
@@ -16,13 +16,13 @@ def row(trace_id: str, text: str, **fields: JSON) -> LabeledTrace:
 
 
 def use(*traces: str, time: str = "2026-01-01") -> HeldOutUse:
-    return HeldOutUse("proof", "model", {"plan_quality": "p"}, traces, time=time)
+    return HeldOutUse("proof", "model", {"plan_quality": "p"}, traces, "readings", time=time)
 
 
 def test_what_is_appended_is_read(tmp_path: Path) -> None:
     path = tmp_path / "new" / "uses.jsonl"
     assert read_uses(path) == []
-    uses = [use("a", "b"), HeldOutUse("other", "model", {}, ())]
+    uses = [use("a", "b"), HeldOutUse("other", "model", {}, (), "")]
     for one in uses:
         append_use(path, one)
     assert read_uses(path) == uses
@@ -50,18 +50,20 @@ def test_a_field_that_is_no_use(tmp_path: Path, change: dict[str, JSON]) -> None
         read_uses(path)
 
 
-def test_a_trace_is_known_by_its_content() -> None:
-    assert contents([row("t", "x"), row("u", "y")]) == contents([row("v", " y ", group="g"), row("w", "x")])
-    assert len(contents([row("t", "x"), row("u", "x")])) == 1
-    assert contents([row("t", "z")]) != contents([row("t", "x")])
+def test_a_trace_is_known_by_its_content_and_by_its_id() -> None:
+    """Who edits a name in every trace, or gives every trace another id, has no new testset."""
+    assert names_of([row("t", "x"), row("u", "y")]) == names_of([row("u", " y ", group="g"), row("t", "x")])
+    known = set(names_of([row("t", "x")]))
+    shared = [len(known & set(names_of([other]))) for other in (row("u", "x"), row("t", "x."), row("u", "x."))]
+    assert shared == [1, 1, 0]
 
 
 def test_the_same_proof_from_the_same_readings_is_the_same_use() -> None:
-    first = use("a")
-    read = replace(first, readings="1")
-    assert [is_same(read, first), is_same(read, read), is_same(first, first)] == [True] * 3
+    read = use("a")
+    assert is_same(replace(read, id="another", time="2"), read)
     others = [replace(read, readings="2"), replace(read, readings=""), replace(read, proof="other")]
     assert [is_same(other, read) for other in others] == [False] * 3
+    assert not is_same(read, replace(read, readings="")), "none are not all"
 
 
 def test_uses_count_that_share_a_trace() -> None:

@@ -194,6 +194,12 @@ def test_evaluate_records_each_use_of_a_testset(data: Path, tmp_path: Path, caps
     assert (tmp_path / "test_uses.jsonl").read_text().count("\n") == 4
     Dataset(list(Dataset.load(tmp_path / "own.jsonl"))[:-1]).save(tmp_path / "fewer.jsonl")
     assert Ran(capsys, "evaluate", "fewer.jsonl", "--holistic", "--json").document["test_uses"] == 5
+    Path("runs/a/ledger.sqlite").unlink()
+    assert Ran(capsys, *arguments, "--out", "runs/a").document["test_uses"] == 6, "the readings were made anew"
+    text = Path("own.jsonl").read_text()
+    Path("edited.jsonl").write_text(text.replace('"name": "planner"', '"name": "planner."'))
+    assert Path("edited.jsonl").read_text() != text
+    assert Ran(capsys, "evaluate", "edited.jsonl", "--holistic", "--json").document["test_uses"] == 7
 
 
 def test_evaluate_of_judges_that_quote_the_testset(

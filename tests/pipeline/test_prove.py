@@ -111,8 +111,9 @@ def test_a_testset_that_is_read_anew_is_a_further_use(tmp_path: Path) -> None:
     config = cheap(tmp_path, rule={"enabled": True})
     run, _, _ = optimize(config, quiet)
     assert [validate_run(run.folder.path, quiet).test_uses for _ in range(2)] == [1, 1]
-    run.folder.ledger.unlink()
-    assert [validate_run(run.folder.path, quiet).test_uses for _ in range(2)] == [2, 2]
+    for use in (2, 3, 4):
+        run.folder.ledger.unlink()
+        assert [validate_run(run.folder.path, quiet).test_uses for _ in range(2)] == [use, use]
 
 
 def test_what_changes_no_result_is_no_further_use(tmp_path: Path) -> None:
