@@ -74,7 +74,7 @@ class DecisionRule:
     def _agreed(self, groups: Sequence[Sequence[Finding]]) -> list[list[Finding]]:
         cited_by: dict[str, set[str]] = defaultdict(set)
         for finding in (finding for findings in groups for finding in findings):
-            for span_id in finding.span_ids:
+            for span_id in finding.cited:
                 cited_by[span_id].add(finding.dimension)
         agreed = {span_id for span_id, dimensions in cited_by.items() if len(dimensions) >= self.min_judges}
         shortened = [[_at(finding, agreed) for finding in findings] for findings in groups]
@@ -120,7 +120,7 @@ class DecisionRule:
 
 
 def _at(finding: Finding, span_ids: set[str]) -> Finding:
-    left = tuple(span_id for span_id in finding.span_ids if span_id in span_ids)
+    left = tuple(span_id for span_id in finding.cited if span_id in span_ids)
     return finding if left == finding.span_ids else replace(finding, span_ids=left)
 
 

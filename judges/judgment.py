@@ -10,6 +10,9 @@ from labeled_traces.label import Impact
 HOLISTIC = "holistic"
 """Stands where a dimension's name would: the one judge that reads a trace once for all dimensions."""
 
+MOST_SPANS = 4
+"""So many spans may a finding cite, by the reply format."""
+
 
 class Outcome(StrEnum):
     """The closed list of ends of a judge call. Numbers are computed on `scored` (and `not_applicable`) alone."""
@@ -35,6 +38,11 @@ class Finding:
     evidence: str = ""
     severity: Impact = Impact.MEDIUM
     confidence: int = 100
+
+    @property
+    def cited(self) -> tuple[str, ...]:
+        """The spans that it points at. Those beyond the first few do not count: who names all spans points at none."""
+        return self.span_ids[:MOST_SPANS]
 
 
 @dataclass(frozen=True)

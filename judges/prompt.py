@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from judges.judgment import HOLISTIC, Outcome
+from judges.judgment import HOLISTIC, MOST_SPANS, Outcome
 from judges.lm import Message
 from judges.notation import INPUT, clean, json_text, prefixed
 from judges.program import MLFLOW, PROMPTS, SHARED_PREFIX, JudgeProgram
@@ -106,7 +106,7 @@ def reply_schema(dimension: str, span_ids: Sequence[str]) -> dict[str, Any]:
     judge), so with `max_tokens` of 2,048 (holistic 5,000) a reply that keeps to it is not cut.
     """
     findings: dict[str, Any] = {
-        "span_ids": {"type": "array", "items": span_id_schema(span_ids), "maxItems": 4},
+        "span_ids": {"type": "array", "items": span_id_schema(span_ids), "maxItems": MOST_SPANS},
         "explanation": {"type": "string", "maxLength": 300},
         "evidence": {"type": "string", "maxLength": 200},
         "severity": {"type": "string", "enum": [str(impact) for impact in Impact]},

@@ -53,7 +53,7 @@ class SpanMatcher:
     needs_span = True
 
     def similarities(self, pairs: Sequence[Pair]) -> Floats:
-        return np.array([error.span_id in finding.span_ids for finding, error in pairs], dtype=np.float64)
+        return np.array([error.span_id in finding.cited for finding, error in pairs], dtype=np.float64)
 
 
 class TextMatcher:
@@ -142,7 +142,7 @@ def match_cells(
     """
     pairs = [(finding, error) for findings, errors in cells for finding in findings for error in errors]
     similarity = matcher.similarities(pairs)
-    cites = np.array([error.span_id in finding.span_ids for finding, error in pairs], dtype=np.float64)
+    cites = np.array([error.span_id in finding.cited for finding, error in pairs], dtype=np.float64)
     weights = np.where(similarity > 0, similarity + SPAN_BONUS * cites, 0.0)
     matches = []
     start = 0

@@ -149,7 +149,7 @@ class _Replay:
             findings += cell.placeable
             located += len(cell.located)
             hit = dict.fromkeys((e for _, e in cell.pairs), False)
-            hit |= {e: cell.errors[e].span_id in cell.findings[f].span_ids for f, e in cell.pairs}
+            hit |= {e: cell.errors[e].span_id in cell.findings[f].cited for f, e in cell.pairs}
             for e, n in enumerate(self._labels[trace_id, name]):
                 seen, pointed = labels.get((trace_id, n, repeat), (False, False))
                 labels[trace_id, n, repeat] = (seen or e in hit, pointed or hit.get(e, False))

@@ -11,8 +11,9 @@ from typing import Any
 from pipeline.gates import Gates
 from pipeline.metrics.agreement import NO_VARIATION
 from pipeline.metrics.bootstrap import MetricSettings
+from pipeline.metrics.detection import any_judge
 from pipeline.metrics.estimate import Estimate
-from pipeline.metrics.suite import HIGHER_IS_BETTER, paired_differences, suite_metrics
+from pipeline.metrics.suite import HIGHER_IS_BETTER, paired_differences
 from pipeline.metrics.table import MatchTable
 
 MOST_TIMES = 10
@@ -84,7 +85,7 @@ def validate(
         checks.append(_beats(f"{gates.primary} against the control {name.replace('_', ' ')!r}", gates, gain, n))
     sides = _Sides(champion, challenger, settings, names)
     for name, margin in gates.margins.items():
-        checks.append(_not_worse(name, margin, differences[name], n, sides))
+        checks.append(_not_worse(name, margin, differences, n))
     checks += _dimensions(sides, gates)
     checks.append(_together(_enough_groups(challenger, gates)))
     checks.append(_enough_scored(sides, gates.scored_share))
@@ -103,16 +104,6 @@ class _Sides:
     challenger: MatchTable
     settings: MetricSettings | None
     names: tuple[str, str]
-
-    def unvaried(self, name: str) -> bool:
-        """Whether a metric is undefined on both sides for want of variation, with all repeats in agreement."""
-        both = [suite_metrics(table, self.settings) for table in (self.champion, self.challenger)]
-        return all(
-            metrics[name].value is None
-            and NO_VARIATION in (metrics[name].reason or "")
-            and metrics["raw_agreement"].value == 1.0
-            for metrics in both
-        )
 
 
 def _better(what: str, gates: Gates, difference: Estimate, n: int) -> _Check:
@@ -139,12 +130,15 @@ def _beats(what: str, gates: Gates, difference: Estimate, n: int) -> _Check:
     )
 
 
-def _not_worse(name: str, margin: float, difference: Estimate, n: int, sides: _Sides) -> _Check:
+def _not_worse(name: str, margin: float, differences: Mapping[str, Estimate], n: int) -> _Check:
+    difference = differences[name]
+    if name.startswith("alpha") and difference.value is None and NO_VARIATION in (difference.reason or ""):
+        # A side that always says the same has no alpha. What it is made of, agreement of the repeats, it has.
+        name, difference = "raw_agreement", differences["raw_agreement"]
     low, high = _bounds(name, difference)
     if low is None or high is None or difference.value is None:
-        if sides.unvaried(name):
-            return _Check(Verdict.PASS, f"{name}: no variation on either side, all repeats agree")
-        return _Check(Verdict.INCONCLUSIVE, f"{name} cannot be compared: {difference.reason}")
+        without = f"without this guard: gates: {{margins: {{{name}: null}}}}"
+        return _Check(Verdict.INCONCLUSIVE, f"{name} cannot be compared: {difference.reason} ({without})")
     allowed = f"allowed is a {'fall' if HIGHER_IS_BETTER[name] else 'rise'} of up to {margin:g}"
     said = f"{name} {_moved(difference.value)} ({difference.low:+.3f} to {difference.high:+.3f}), {allowed}"
     if low > -margin:
@@ -162,28 +156,39 @@ def _moved(value: float) -> str:
 
 def _dimensions(sides: _Sides, gates: Gates) -> Iterator[_Check]:
     """The suite's metrics do not show that one judge fell silent or noisy. A single dimension seldom has the labels to
-    exclude a fall, so it is enough that none is seen."""
-    name, least = gates.primary, f"{gates.dimension_margin:g}"
+    exclude a fall, so it is enough that none is seen: of the primary metric, or of coverage where that is undefined,
+    and of false alarms."""
     held: dict[str, float] = {}
     for dimension in sides.challenger.dimensions:
         before, after = sides.champion.of(dimension), sides.challenger.of(dimension)
-        found = paired_differences(after, before, sides.settings)[name]
-        high = _bounds(name, found)[1]
-        said = f"{dimension}: {name} {_in_words(found)}"
-        gain = None if found.value is None else found.value if HIGHER_IS_BETTER[name] else -found.value
-        if high is not None and high < -gates.dimension_margin:
-            yield _Check(Verdict.FAIL, f"{said}, worse by more than {least}")
-        elif before.identified.any() and not after.identified.any():
+        found = paired_differences(after, before, sides.settings)
+        names = [gates.primary if found[gates.primary].value is not None else "coverage"]
+        names += ["false_alarms"] if "false_alarms" in gates.margins else []
+        if before.identified.any() and not after.identified.any():
             yield _Check(Verdict.INCONCLUSIVE, f"{dimension}: no label is found any more")
-        elif gain is None:
-            yield _Check(Verdict.PASS, f"nothing is shown about {dimension}: {found.reason}")
-        elif gain >= -gates.dimension_margin:
-            held[said] = gain
-        else:
-            yield _Check(Verdict.INCONCLUSIVE, f"{said}, seen to be worse by more than {least}")
+        for name in dict.fromkeys(names):
+            yield from _not_seen_to_fall(dimension, name, found[name], gates.dimension_margin, held)
     if held:
         lowest = min(held, key=lambda said: held[said])
-        yield _Check(Verdict.PASS, f"{len(held)} dimensions not worse by more than {least}; the least gain is {lowest}")
+        least = f"{gates.dimension_margin:g}"
+        yield _Check(Verdict.PASS, f"no dimension seen to be worse by more than {least}; the least gain is {lowest}")
+
+
+def _not_seen_to_fall(
+    dimension: str, name: str, found: Estimate, margin: float, held: dict[str, float]
+) -> Iterator[_Check]:
+    """What holds goes to `held`, with its gain."""
+    if found.value is None:
+        yield _Check(Verdict.PASS, f"nothing is shown of {dimension}: {name}: {found.reason}")
+        return
+    gain, high = found.value if HIGHER_IS_BETTER[name] else -found.value, _bounds(name, found)[1]
+    said = f"{dimension}: {name} {_in_words(found)}"
+    if gain >= -margin:
+        held[said] = gain
+    elif high is not None and high < -margin:
+        yield _Check(Verdict.FAIL, f"{said}, worse by more than {margin:g}")
+    else:
+        yield _Check(Verdict.INCONCLUSIVE, f"{said}, seen to be worse by more than {margin:g}")
 
 
 def _together(checks: Iterator[_Check]) -> _Check:
@@ -210,15 +215,18 @@ def _enough_groups(table: MatchTable, gates: Gates) -> Iterator[_Check]:
 
 
 def _enough_scored(sides: _Sides, least: float) -> _Check:
+    """Of the judgments of each dimension; and of the labels, since a judge may fail on few traces that hold many."""
     shares: dict[str, float] = {}
     for name, table in zip(sides.names, (sides.champion, sides.challenger), strict=True):
         asked, usable = (cells.sum(axis=(0, 2)) for cells in (table.asked, table.usable))
         shares |= {
-            f"the {dimension} judgments of the {name}": float(used / all_) if all_ else 0.0
+            f"{dimension} judgments of the {name}": float(used / all_) if all_ else 0.0
             for dimension, used, all_ in zip(table.dimensions, usable, asked, strict=True)
         }
+        if table.decidable.any():
+            shares[f"labels of what the {name} read"] = float(any_judge(table.counted)[table.decidable].mean())
     fewest = min(shares, key=lambda known: shares[known])
-    said = f"{shares[fewest]:.1%} of {fewest} can be used"
+    said = f"{shares[fewest]:.1%} of the {fewest} can be used"
     if shares[fewest] >= least:
         return _Check(Verdict.PASS, f"{said}, of all others as many or more")
     return _Check(Verdict.INCONCLUSIVE, f"{said}, at least {least:.0%} are needed")

@@ -61,4 +61,4 @@ class Cell:
 
 
 def cites(finding: Finding, error: ErrorLabel) -> bool:
-    return error.span_id in finding.span_ids
+    return error.span_id in finding.cited

@@ -172,7 +172,7 @@ class MatchTable:
         """(L, D, R): a finding that cites the label's span, its parent or a child of it is matched to it."""
 
         def accept(finding: Finding, error: ErrorLabel, row: LabeledTrace) -> bool:
-            return error.span_id is not None and not row.trace.neighbourhood(error.span_id).isdisjoint(finding.span_ids)
+            return error.span_id is not None and not row.trace.neighbourhood(error.span_id).isdisjoint(finding.cited)
 
         return self._hits(accept)
 
