@@ -196,7 +196,9 @@ def _together(checks: Iterator[_Check]) -> _Check:
     found = list(checks)
     failed = [check for check in found if check.state is not Verdict.PASS]
     state = failed[0].state if failed else Verdict.PASS
-    return _Check(state, "; ".join(check.reason for check in failed or found))
+    reason = "; ".join(check.reason for check in failed or found)
+    needs = [check.more for check in failed if check.more is not None]
+    return _Check(state, reason, max(needs) if needs and len(needs) == len(failed) else None)
 
 
 def _enough_groups(table: MatchTable, gates: Gates) -> Iterator[_Check]:
@@ -210,8 +212,10 @@ def _enough_groups(table: MatchTable, gates: Gates) -> Iterator[_Check]:
         said = f"{len(groups)} independent tasks {what}"
         if len(groups) >= gates.least_groups:
             yield _Check(Verdict.PASS, said)
-        else:
-            yield _Check(Verdict.INCONCLUSIVE, f"{said}, at least {gates.least_groups} are needed")
+            continue
+        more = len(table.rows) * (gates.least_groups - len(groups)) / len(groups) if groups else None
+        reason = f"{said}, at least {gates.least_groups} are needed"
+        yield _Check(Verdict.INCONCLUSIVE, reason, None if more is None else math.ceil(more))
 
 
 def _enough_scored(sides: _Sides, least: float) -> _Check:

@@ -1,8 +1,9 @@
 """The cluster bootstrap. Every metric is a function of sums over traces, so a resample is one row of weights.
 
 Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), sections 6 and 13 (percentile intervals);
-Field and Welsh, Bootstrapping clustered data (JRSS B 69, 2007): whole clusters are drawn. Where all resamples agree the
-interval is that of Clopper and Pearson (Biometrika 26, 1934) for 0 of n clusters: three traces that agree prove little.
+Field and Welsh, Bootstrapping clustered data (JRSS B 69, 2007): whole clusters are drawn. Three traces that agree prove
+little, so where all resamples agree the interval is that of 0 of n clusters: Wilson's (JASA 22, 1927), and for a paired
+difference of 0 that of Agresti and Min (Statistics in Medicine 24, 2005).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 
 import numpy as np
 
@@ -73,10 +75,11 @@ def estimates(
 ) -> dict[str, Estimate]:
     """Each statistic with its interval. `clusters` names each trace's cluster."""
     draws = _draws(statistics, clusters, settings)
-    return {
-        name: _estimate(draws[name], statistic, settings.level, _contributing([statistic], clusters))
-        for name, statistic in statistics.items()
-    }
+    result = {}
+    for name, statistic in statistics.items():
+        reach = _wilson(_contributing([statistic], clusters), settings.level)
+        result[name] = _estimate(draws[name], statistic, settings.level, reach)
+    return result
 
 
 def differences(
@@ -89,7 +92,9 @@ def differences(
         undefined = statistic if math.isnan(ours[name][0]) else right[name]
         both = replace(undefined, n=min(statistic.n, right[name].n), limits=(-1.0, 1.0))
         found = _contributing([statistic, right[name]], clusters)
-        result[name] = _estimate(ours[name] - theirs[name], both, settings.level, found)
+        gain = ours[name] - theirs[name]
+        reach = (_agresti_min if gain[0] == 0 else _wilson)(found, settings.level)
+        result[name] = _estimate(gain, both, settings.level, reach)
     return result
 
 
@@ -115,8 +120,19 @@ def _contributing(statistics: Sequence[Statistic], clusters: Sequence[str]) -> i
     return len({name for name, row in zip(clusters, adds, strict=True) if row.any()})
 
 
-def _estimate(draws: Floats, statistic: Statistic, level: float, clusters: int) -> Estimate:
-    """`draws` as `_draws` gives them, of a statistic that rests on so many clusters."""
+def _wilson(n: int, level: float) -> float:
+    """How far the interval of 0 of n reaches."""
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    return z**2 / (n + z**2)
+
+
+def _agresti_min(n: int, level: float) -> float:
+    """How far the interval of the difference of two shares reaches where none of n pairs differs."""
+    return NormalDist().inv_cdf((1 + level) / 2) / (n + 2)
+
+
+def _estimate(draws: Floats, statistic: Statistic, level: float, reach: float) -> Estimate:
+    """`draws` as `_draws` gives them; `reach`: of the interval where they all agree."""
     n, reason = statistic.n, statistic.reason
     if math.isnan(draws[0]):
         return Estimate(None, n=n, reason=reason)
@@ -129,7 +145,6 @@ def _estimate(draws: Floats, statistic: Statistic, level: float, clusters: int) 
         return Estimate(value, n=n, reason=f"no interval: undefined in {lost:.0%} of the resamples ({reason})")
     low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
     if low == high and statistic.limits is not None:
-        reach = 1 - ((1 - level) / 2) ** (1 / max(1, clusters))
         least, most = statistic.limits
         low, high = min(value, max(least, value - reach)), max(value, min(most, value + reach))
     return Estimate(value, float(low), float(high), n)

@@ -362,8 +362,10 @@ def test_without_clean_traces_the_way_out_is_said() -> None:
     )
 
 
-@pytest.mark.parametrize(("labelled", "clean", "what"), [(3, 40, "with a label"), (40, 3, "without an error")])
-def test_a_handful_of_tasks_proves_nothing(labelled: int, clean: int, what: str) -> None:
+@pytest.mark.parametrize
+    ("labelled", "clean", "what", "needed"), [(3, 40, "with a label", 101), (40, 3, "without an error", None)]
+)
+def test_a_handful_of_tasks_proves_nothing(labelled: int, clean: int, what: str, needed: int | None) -> None:
     """A perfect judge against one that is always wrong, with intervals of no width."""
     rows = make_rows(80)
     chosen = [*[row for row in rows if row.errors][:labelled], *[row for row in rows if not row.errors][:clean]]
@@ -371,6 +373,7 @@ def test_a_handful_of_tasks_proves_nothing(labelled: int, clean: int, what: str)
     result = validate(champion, challenger, {}, Gates(margins={"false_alarms": 0.5}), FAST)
     assert result.verdict is Verdict.INCONCLUSIVE
     assert f"3 independent tasks {what}, at least 10 are needed" in result.reasons
+    assert result.labels_needed == needed
     assert validate(champion, challenger, {}, Gates(margins={}, least_groups=2), FAST).verdict is Verdict.PASS
 
 
