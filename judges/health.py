@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
+from collections import defaultdict
+from dataclasses import dataclass
 
 from judges.ledger_store import Ledger
 from judges.lm import BudgetExhausted, LMError, LMRequest, ProviderDown
 
 GIVE_UP_AFTER = 8
 """So many calls in a row that fail, each with all its retries."""
+KEPT_WORTH = 1 / 8
+"""Of a failure: what a reply from the ledger takes off the row. In a run that is resumed all that is sent is what
+failed before, and a few calls that fail for ever must not look like a provider that is down."""
 _KEPT = "every reply so far is kept in the ledger {}: start the same command again to go on"
+
+
+@dataclass
+class _Target:
+    """A model at an endpoint. `failed`: calls since it last answered; `row`: the same, less what the ledger gave."""
+
+    answered: bool = False
+    failed: int = 0
+    row: float = 0.0
+    last: LMError | None = None
+    down: str = ""
 
 
 class Health:
@@ -19,55 +34,56 @@ class Health:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._lock = threading.Lock()
-        self._failures: Counter[tuple[str, str]] = Counter()
-        self._answered: set[tuple[str, str]] = set()
-        self._last: dict[tuple[str, str], LMError] = {}
-        self._down: dict[tuple[str, str], str] = {}
+        self._targets: defaultdict[tuple[str, str], _Target] = defaultdict(_Target)
 
     def check(self, request: LMRequest) -> None:
         """
         Raises:
             ProviderDown: the model has failed too often to be asked again.
         """
-        if (why := self._down.get(_target(request))) is not None:
+        if why := self._target(request).down:
             raise ProviderDown(why)
 
     def answered(self, request: LMRequest) -> None:
-        """Now, or in an earlier attempt of the run: when that is resumed, all that is sent is what failed then, and
-        what fails for ever must not look like a provider that is down."""
+        """The model has answered now: it lives."""
         with self._lock:
-            self._answered.add(_target(request))
-            self._failures[_target(request)] = 0
+            target = self._target(request)
+            target.answered, target.failed, target.row = True, 0, 0.0
+
+    def found(self, request: LMRequest) -> None:
+        """The ledger has answered: the model did once, which says little of now."""
+        with self._lock:
+            target = self._target(request)
+            target.answered, target.row = True, max(0.0, target.row - KEPT_WORTH)
 
     def failed(self, request: LMRequest, error: LMError) -> None:
         """A call has failed for good. A prompt that is too long says nothing about the provider."""
         if error.kind == "too_long":
             return
-        target = _target(request)
         with self._lock:
-            self._failures[target] += 1
-            self._last[target] = error
+            target = self._target(request)
+            target.failed += 1
+            target.row += 1
+            target.last = error
             # A model that has answered may be back soon: one disturbance fails all calls that are in flight.
-            enough = GIVE_UP_AFTER + (len(self._ledger.flights) if target in self._answered else 0)
-            if self._failures[target] >= enough:
-                self._down.setdefault(target, self._why(target, error))
+            enough = GIVE_UP_AFTER + (len(self._ledger.flights) if target.answered else 0)
+            if target.row >= enough and not target.down:
+                said = "calls in a row failed" if target.answered else "calls failed, none succeeded"
+                kept = _KEPT.format(self._ledger.path)
+                target.down = f"{target.failed} {said}; the last one: {error}; {kept}"
 
-    def explain(self, request: LMRequest, end: BudgetExhausted) -> None:
-        """Where nothing but failures has used up the budget, these are what a user has to know.
+    def explain(self, request: LMRequest, end: BudgetExhausted) -> BudgetExhausted | ProviderDown:
+        """What a user has to know when the budget has ended: the failures, where these have used it up."""
+        target = self._target(request)
+        if not target.failed:
+            return end
+        said = f"{request.model} answered no call"
+        if target.answered:
+            said = f"the last calls to {request.model} failed ({target.failed} in a row)"
+        said = f"{said} before the budget ended ({end}); the last failure: {target.last}"
+        if target.answered and target.failed < GIVE_UP_AFTER:
+            return BudgetExhausted(said)
+        return ProviderDown(said)
 
-        Raises:
-            ProviderDown: the model has not answered once.
-        """
-        target = _target(request)
-        if self._failures[target] and target not in self._answered:
-            said = f"{request.model} answered no call before the budget ended ({end})"
-            raise ProviderDown(f"{said}; the last failure: {self._last[target]}") from end
-
-    def _why(self, target: tuple[str, str], error: LMError) -> str:
-        count = self._failures[target]
-        said = f"{count} calls in a row failed" if target in self._answered else f"{count} calls failed, none succeeded"
-        return f"{said}; the last one: {error}; {_KEPT.format(self._ledger.path)}"
-
-
-def _target(request: LMRequest) -> tuple[str, str]:
-    return request.endpoint, request.model
+    def _target(self, request: LMRequest) -> _Target:
+        return self._targets[request.endpoint, request.model]

@@ -102,7 +102,7 @@ class LedgerLM:
         key = request.key
         while True:
             if (reply := self.ledger.find(key)) is not None:
-                self._health.answered(request)
+                self._health.found(request)
                 return reply
             if self._replay:
                 raise NotInLedger(
@@ -144,8 +144,7 @@ class LedgerLM:
         try:
             known = await self._reserve(key, request, most)
         except BudgetExhausted as error:
-            self._health.explain(request, error)
-            raise
+            raise self._health.explain(request, error) from None
         async with aclosing(self._attempts(request)) as attempts:
             while known is None:
                 try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import replace
@@ -71,11 +72,57 @@ def test_prompts_that_are_too_long_say_nothing_of_the_provider(ledger: Ledger) -
     health.check(JUDGE)
 
 
+def test_what_the_ledger_holds_does_not_end_the_row(ledger: Ledger) -> None:
+    """A run that is resumed against a dead provider: replies of the ledger come in between."""
+    health = Health(ledger)
+    for _ in range(2 * GIVE_UP_AFTER):
+        fail(health, 1)
+        health.found(JUDGE)
+        health.found(JUDGE)
+    with pytest.raises(ProviderDown, match="calls in a row failed"):
+        health.check(JUDGE)
+
+
+def test_much_that_is_kept_before_makes_nothing_of_failures_after(ledger: Ledger) -> None:
+    health = Health(ledger)
+    for _ in range(1000):
+        health.found(JUDGE)
+    fail(health, GIVE_UP_AFTER)
+    with pytest.raises(ProviderDown):
+        health.check(JUDGE)
+
+
+def test_a_few_calls_that_fail_for_ever_do_not_keep_a_run_from_going_on(ledger: Ledger) -> None:
+    """One in twenty: whoever resumes the run sends these alone."""
+    health = Health(ledger)
+    for _ in range(100):
+        for _ in range(19):
+            health.found(JUDGE)
+        fail(health, 1)
+    health.check(JUDGE)
+
+
+def ended(health: Health) -> BudgetExhausted | ProviderDown:
+    return health.explain(JUDGE, BudgetExhausted("3 of 3 calls are used up"))
+
+
 def test_a_budget_that_only_failures_used_up_is_not_the_news(ledger: Ledger) -> None:
-    health, end = Health(ledger), BudgetExhausted("3 of 3 calls are used up")
-    health.explain(JUDGE, end)
+    health = Health(ledger)
+    assert str(ended(health)) == "3 of 3 calls are used up"
     fail(health, 1)
-    with pytest.raises(ProviderDown, match=r"openai/judge answered no call.*3 of 3 calls.*last failure: .*boom"):
-        health.explain(JUDGE, end)
+    assert isinstance(ended(health), ProviderDown)
+    assert re.search(r"openai/judge answered no call.*3 of 3 calls.*the last failure: .*boom", str(ended(health)))
     health.answered(JUDGE)
-    health.explain(JUDGE, end)
+    assert str(ended(health)) == "3 of 3 calls are used up"
+
+
+@pytest.mark.parametrize(("failures", "kind"), [(1, BudgetExhausted), (GIVE_UP_AFTER, ProviderDown)])
+def test_failures_before_the_end_of_the_budget_are_named(
+    ledger: Ledger, failures: int, kind: type[BudgetExhausted | ProviderDown]
+) -> None:
+    """A model that has answered, and died while the budget was not yet used up."""
+    health = Health(ledger)
+    health.answered(JUDGE)
+    fail(health, failures)
+    assert type(ended(health)) is kind
+    assert re.search(rf"openai/judge failed \({failures} in a row\).*3 of 3 calls.*boom", str(ended(health)))
