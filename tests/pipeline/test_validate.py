@@ -362,7 +362,7 @@ def test_without_clean_traces_the_way_out_is_said() -> None:
     )
 
 
-@pytest.mark.parametrize
+@pytest.mark.parametrize(
     ("labelled", "clean", "what", "needed"), [(3, 40, "with a label", 101), (40, 3, "without an error", None)]
 )
 def test_a_handful_of_tasks_proves_nothing(labelled: int, clean: int, what: str, needed: int | None) -> None:
