@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
+from judges.mlflow_layout import build_messages
+from judges.program import seed_program
+from judges.render import render
 from labeled_traces.dataset import Dataset
 from labeled_traces.simulated import rate, simulate
 from pipeline.cli import main
@@ -31,12 +34,25 @@ EXPERIMENT, RECALIBRATION = (block for kind, block in BLOCKS if kind == "yaml")
 
 def test_it_shows_every_command() -> None:
     assert {words[1] for words in COMMAND_LINES} == set(COMMANDS)
-    assert {kind for kind, _ in BLOCKS} == {"sh", "text", "yaml"}  # what runs of another kind has no test here yet
+    assert {kind for kind, _ in BLOCKS} == {"sh", "text", "yaml", "python"}  # what runs of another kind has no test here yet
 
 
 def test_its_files_are_accepted() -> None:
     experiment = checked(ExperimentConfig, yaml.safe_load(EXPERIMENT), "README.md")
     assert checked(RecalibrationConfig, yaml.safe_load(RECALIBRATION), "README.md").search == experiment.search
+
+
+def test_its_python_gives_a_judge_the_whole_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Dataset(rate(simulate(2, 0), 0)).save(Path("data.jsonl"))
+    given: list[Any] = []
+    (block,) = (block for kind, block in BLOCKS if kind == "python")
+    exec(block, {"scorer": lambda inputs: given.append(inputs)})
+    program = seed_program("plan_quality")
+    sent = [build_messages(program, render(row.trace, program.knobs.trace_tokens))[1] for row in simulate(2, 0)]
+    assert [f"inputs: {json.dumps(inputs, indent=2, ensure_ascii=False)}" for inputs in given] == [
+        message.content for message in sent
+    ]
 
 
 def test_its_commands_do_what_it_says(

@@ -68,6 +68,7 @@ def _to_folder(tuned: TunedRun, args: argparse.Namespace, out: Output) -> None:
 def _to_mlflow(tuned: TunedRun, args: argparse.Namespace, out: Output) -> None:
     from pipeline.export.registry import CHAMPION, PREFIX
     from pipeline.export.run_export import Target, export_to_mlflow
+    from pipeline.export.scorer import READS
     from pipeline.report.table import columns
 
     prefix = args.name_prefix or PREFIX
@@ -88,7 +89,7 @@ def _to_mlflow(tuned: TunedRun, args: argparse.Namespace, out: Output) -> None:
         head += "; score and recalibrate run champions, which need a PASS"
         following = [] if tuned.verdict or tuned.unchanged else [f"{_validate(args.run_dir)}    then export again"]
     about = "\n".join([head, verdict, *done.notes])
-    out.result(_page(f"{columns(rows)}\n\n{about}", following), done.to_json())
+    out.result(_page(f"{columns(rows)}\n\n{about}\n\n{READS}", following), done.to_json())
 
 
 def _validate(run_dir: Path) -> str:

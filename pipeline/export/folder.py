@@ -10,6 +10,7 @@ from judges.lm import JudgeError
 from labeled_traces.files import parse_json, write_lines
 from labeled_traces.trace import TraceError
 from pipeline.export.run_export import TunedRun
+from pipeline.export.scorer import READS
 from pipeline.run_folder import JUDGES, MANIFEST
 
 README = "README.md"
@@ -80,4 +81,8 @@ Verdict on held-out traces: {verdict}.{notes}{simulated}
 Each folder is one judge: `rubric.md`, `architecture_notes.md`, `examples.jsonl`, `output_template.md`, `knobs.yaml`.
 `{JUDGES}/decision_rule.yaml` turns what they find into what is reported. `{MANIFEST}` says the same to programs.
 
-    gpa-judges evaluate data.jsonl --judges ."""
+    gpa-judges evaluate data.jsonl --judges .
+
+`gpa-judges export RUN --to mlflow` registers them in MLflow, as scorers.
+
+{READS}"""

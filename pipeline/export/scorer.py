@@ -15,6 +15,17 @@ from pipeline.export.models import inference_params, mlflow_model
 
 MAX_LENGTH = 100_000
 """Most characters of a prompt's text, and of a tag's."""
+READS = """\
+A registered judge reads `inputs={"trace": [the rendered trace, line by line]}` and nothing else. `gpa-judges score`
+calls it so, and Python does with
+
+    from judges.mlflow_layout import judge_inputs
+    from judges.render import render
+    scorer(inputs=judge_inputs(render(trace, 24_000)))    # the judge's `trace_tokens`
+
+where `trace` is a `labeled_traces.trace.Trace`. Warning: `scorer(trace=...)`, `mlflow.genai.evaluate` on traces and
+MLflow's automatic scoring give it the inputs of the root span alone: it answers, often "3", and has judged nothing."""
+"""What whoever calls a registered judge has to know."""
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _SAMPLE = Rendering('@span a kind=TOOL name="é" parent=-\n> "{{ inputs }}"\n', 0, 0, ("a",))
 

@@ -7,6 +7,7 @@ import pytest
 
 from judges.program import JudgeSuite, Knobs, seed_suite
 from pipeline.cli import main
+from pipeline.export.scorer import READS
 from pipeline.run_folder import RunFolder
 
 NAMES = ("plan_quality", "tool_calling")
@@ -35,6 +36,7 @@ def test_to_mlflow(run_dir: Path, mlflow_database: str, capsys: pytest.CaptureFi
     assert "Verdict of exactly these judges: PASS" in shown
     score = f"gpa-judges score EXPERIMENT_WITH_TRACES --tracking-uri {mlflow_database} --judges 'by command'"
     assert f"{score} --name-prefix cmd_\n  gpa-judges recalibrate CONFIG.yaml" in shown
+    assert READS in shown  # or whoever calls a scorer in MLflow's usual way takes its answers for a judgment
     assert main([*command, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["alias"], document["verdict"], document["simulated"]) == ("champion", "PASS", False)
@@ -48,6 +50,7 @@ def test_to_a_folder(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
         f"2 judges: {run_dir / 'export'}\nVerdict: PASS\n\n"
         f"Next:\n  gpa-judges evaluate DATA --judges {run_dir / 'export'}\n"
     )
+    assert READS in (run_dir / "export" / "README.md").read_text(encoding="utf-8")
     assert main(["export", str(run_dir), "--to", "folder", "--out", "shipped", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["to"], document["folder"], document["verdict"]) == ("folder", "shipped", "PASS")
