@@ -113,7 +113,8 @@ class _Caller:
     async def complete(self, request: LMRequest) -> LMReply:
         reply = await self.lm.complete(request)
         self.replies.append(reply)
-        if self.again and reply.finish_reason in CUT and final_object(reply.text or "", cut=True)[0] is None:
+        form = (request.schema or {}).get("required", ())
+        if self.again and reply.finish_reason in CUT and final_object(reply.text or "", form, cut=True)[0] is None:
             reply = await self.lm.complete(replace(request, max_tokens=request.max_tokens * 2))
             self.replies.append(reply)
         return reply

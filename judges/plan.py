@@ -57,7 +57,7 @@ def plan_request(program: JudgeProgram, rendering: Rendering, seed: int | None =
 
 def parse_plan(text: str | None, span_ids: Sequence[str]) -> ExtractedPlan | None:
     """The plan as the model found it. None where the reply cannot be used or contradicts itself: that is not `none`."""
-    answer, _ = final_object(text or "")
+    answer, _ = final_object(text or "", ("source", "plans"))
     if answer is None or answer.get("source") not in SOURCES:
         return None
     rows = answer.get("plans")

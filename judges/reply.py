@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from judges.final_object import NO_OBJECT, final_object, last_object
+from judges.final_object import NO_OBJECT, Form, final_object, last_object
 from judges.judgment import HOLISTIC, Finding, Outcome
 from judges.notation import clean
 from judges.prompt import NOT_APPLICABLE, PLAN_DIMENSIONS
@@ -47,8 +48,8 @@ def parse_reply(text: str | None, finish_reason: str, dimension: str, span_ids: 
 
     `span_ids` are the ids that the prompt showed: others are dropped with a warning.
     """
-    answer = _answer(text, finish_reason)
-    return answer if isinstance(answer, ParsedReply) else _verdict(answer, dimension, span_ids)
+    verdict = partial(_verdict, dimension=dimension, span_ids=span_ids)
+    return _parse(text, finish_reason, ("rationale", "findings", "score"), verdict)
 
 
 def parse_mlflow_reply(text: str | None, finish_reason: str, dimension: str, span_ids: Collection[str]) -> ParsedReply:
@@ -56,13 +57,27 @@ def parse_mlflow_reply(text: str | None, finish_reason: str, dimension: str, spa
 
     The findings are the JSON object at the end of the rationale. If it is broken there is no verdict.
     """
-    answer = _answer(text, finish_reason)
-    if isinstance(answer, ParsedReply):
-        return answer
+    verdict = partial(_mlflow_verdict, dimension=dimension, span_ids=span_ids)
+    return _parse(text, finish_reason, ("rationale", "result"), verdict)
+
+
+def _parse(
+    text: str | None, finish_reason: str, form: Form, verdict: Callable[[Mapping[str, Any]], ParsedReply]
+) -> ParsedReply:
+    def meaning(answer: Mapping[str, Any]) -> tuple[Any, ...]:
+        parsed = verdict(answer)
+        return parsed.outcome, parsed.score, parsed.findings
+
+    text = (text or "").removeprefix("\ufeff")
+    answer, problem = final_object(text, form, finish_reason in CUT, meaning)
+    return ParsedReply(*_without_answer(text, finish_reason, problem)) if answer is None else verdict(answer)
+
+
+def _mlflow_verdict(answer: Mapping[str, Any], dimension: str, span_ids: Collection[str]) -> ParsedReply:
     said, result = answer.get("rationale"), answer.get("result")
     reply = {"rationale": said, "score": _POINTS.get(result, result) if isinstance(result, str) else result}
     if isinstance(said, str):
-        start, found, problem = last_object(said)
+        start, found, problem = last_object(said, ("findings",))
         if found is None and problem != NO_OBJECT:
             return ParsedReply(Outcome.UNPARSEABLE, detail=f"the findings in the rationale cannot be used: {problem}")
         if found is not None and "findings" in found:
@@ -70,13 +85,7 @@ def parse_mlflow_reply(text: str | None, finish_reason: str, dimension: str, spa
     return _verdict(reply, dimension, span_ids)
 
 
-def _answer(text: str | None, finish_reason: str) -> dict[str, Any] | ParsedReply:
-    text = (text or "").removeprefix("\ufeff")
-    answer, problem = final_object(text, cut=finish_reason in CUT)
-    return ParsedReply(*_without_answer(text, finish_reason, problem)) if answer is None else answer
-
-
-def _verdict(answer: dict[str, Any], dimension: str, span_ids: Collection[str]) -> ParsedReply:
+def _verdict(answer: Mapping[str, Any], dimension: str, span_ids: Collection[str]) -> ParsedReply:
     warnings: list[str] = []
     score = _score(answer.get("score"), dimension, warnings)
     if score is None:

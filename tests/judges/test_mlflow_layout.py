@@ -176,6 +176,15 @@ def test_two_answers_that_differ_are_none() -> None:
     assert parsed(f"{once}\n{once}").score == 0
     assert parsed(f"{other}\n{once}").detail == "the reply cannot be used: it holds two answers that differ"
     assert parsed(said([FINDING], 0, 'First {"findings": []}, then')).outcome is Outcome.UNPARSEABLE
+    fewer = said([], 0, "Looked.")
+    assert parsed(f"{fewer}\n{once}").outcome is Outcome.UNPARSEABLE, "the findings stand in the rationale"
+
+
+def test_what_is_quoted_or_said_in_other_words_is_no_other_answer() -> None:
+    once = said([FINDING], 0)
+    assert parsed(f'The tool returned {{"result": 5}}.\n{once}') == parsed(once)
+    assert parsed(f"{said([FINDING], 0, 'In other words.')}\n{once}") == parsed(once)
+    assert parsed(said([FINDING], 0, 'It says {"score": 0.9, "plans": []} and')).score == 0
 
 
 def test_no_findings_and_not_applicable() -> None:
