@@ -24,6 +24,15 @@ ANSWER_KEYS: tuple[str, ...] = (
     *("correct answer", "correct answers"),
 )
 """Names of answers that an agent or its tools could use too."""
+SAMPLE_KEYS: tuple[str, ...] = (
+    *ANSWER_KEYS,
+    *("expected output", "expected outputs", "expected result", "expected results", "reference output"),
+    *("reference outputs", "reference response", "reference solution", "gold label", "gold labels", "gold response"),
+    *("answer key", "canonical solution", "gt answer", "true label", "true labels", "ideal answer", "ideal response"),
+)
+"""Names of answers in the samples of evaluation frameworks: they are one only in what a run was started with."""
+COMMON_KEYS = ("expected", "expectations", "ideal", "gold", "oracle")
+"""As SAMPLE_KEYS, but ordinary words: they are a name only as the key of a mapping, never in a text."""
 BESIDE: dict[str, tuple[str, ...]] = {
     "final answer": ("annotator metadata",),
     "patch": ("test patch", "FAIL to PASS", "PASS to PASS"),
@@ -69,7 +78,9 @@ def has_any(text: str, names: tuple[str, ...]) -> bool:
     return _HINT.search(text) is not None and _pattern(names, ()).search(text) is not None
 
 
-_HINT = re.compile(r"answer|truth|patch|annotator|to.?pass|gold|reward|expected", re.IGNORECASE)
+_HINT = re.compile(
+    r"answer|truth|patch|annotator|to.?pass|gold|reward|expected|reference|canonical|true.?label|ideal", re.IGNORECASE
+)
 
 
 def _spellings(names: Iterable[str], between: str) -> str:

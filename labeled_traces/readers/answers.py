@@ -1,9 +1,10 @@
 """Answers that benchmark harnesses carry along (GAIA, SWE-bench ...), kept from every span of a trace.
 
 They are known by the names that they bear: as keys at any depth, and as keys inside of texts (JSON, a Python repr,
-`true_answer=...`). What the agent itself wrote stays: only names that no agent would think of are taken out of it.
-A value that was taken out is also taken out of what nobody in the run said (errors, names, metadata) if it is long
-enough to stand for nothing else.
+`true_answer=...`). What an agent, a chain, a model or a tool gave out stays, as do an agent's words and the results of
+tools in a history. Taken out of it are only names that no agent would think of, and what the run was started with
+under the same name (a state that is passed through). A value that was taken out is also taken out of what nobody in the
+run said (errors, names, metadata) if it is long enough to stand for nothing else.
 """
 
 from __future__ import annotations
@@ -12,17 +13,29 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from labeled_traces.readers.answer_text import ANSWER_KEYS, BESIDE, HARNESS_KEYS, LEFT_OUT, find_answers, has_any
+from labeled_traces.readers.answer_text import (
+    ANSWER_KEYS,
+    BESIDE,
+    COMMON_KEYS,
+    HARNESS_KEYS,
+    LEFT_OUT,
+    SAMPLE_KEYS,
+    find_answers,
+    has_any,
+)
 from labeled_traces.readers.report import ReadReport
 from labeled_traces.trace import JSON, Span, SpanKind
 
 SHORTEST = 12
 """Characters of a value that is looked for where it has no name: a shorter one may stand for something else."""
 
-# Whose words: the agent's own, what it read in the run, what stands around the run, what nobody wrote (errors ...).
-_AGENT, _RUN, _HARNESS, _ERROR = range(4)
+# Whose words: a model's own, what came out of the run, what a model was asked, what stands around the run, what nobody
+# wrote (errors ...).
+_AGENT, _GIVEN, _RUN, _HARNESS, _ERROR = range(5)
 _READ = {SpanKind.LLM, SpanKind.TOOL, SpanKind.RETRIEVER, SpanKind.RERANKER, SpanKind.EMBEDDING, SpanKind.GUARDRAIL}
-_AGENT_ROLES = {"assistant", "ai", "model"}
+_NOT_GIVEN = {SpanKind.EVALUATOR, SpanKind.UNKNOWN}
+_AGENT_ROLE = re.compile(r"assistant|ai(message)?|model|reasoning|tool_use|.*_call", re.IGNORECASE)
+_TOOL_ROLE = re.compile(r"(tool|function)(message)?|tool_result|.*_call_(output|response)", re.IGNORECASE)
 _METADATA_KEYS = {"metadata", "info", "extra", "tags", "annotations"}
 _SCHEMA_KEYS = {"type", "description", "title", "enum", "default", "items", "properties", "required", "format"}
 
@@ -30,7 +43,8 @@ _SCHEMA_KEYS = {"type", "description", "title", "enum", "default", "items", "pro
 def without_answers(spans: Sequence[Span], where: str, report: ReadReport) -> list[Span]:
     """The spans of one trace without answers; `report` gets how many were left out, where."""
     search = _Search(report)
-    found = [search.by_name(span, where) for span in spans]
+    asked = [search.inputs_by_name(span, where) for span in spans]
+    found = [search.rest_by_name(span, where) for span in asked]
     values = search.specific()
     if not values:
         return found
@@ -44,16 +58,18 @@ def without_answers(spans: Sequence[Span], where: str, report: ReadReport) -> li
 class _Search:
     report: ReadReport
     removed: list[JSON] = field(default_factory=list)
+    started_with: list[tuple[str, JSON]] = field(default_factory=list)
 
-    def by_name(self, span: Span, where: str) -> Span:
-        place = f"{where}, span {span.span_id or '(no id)'}"
-        around = _RUN if span.kind in _READ else _HARNESS
-        inputs = _AGENT if span.kind is SpanKind.TOOL else around
-        outputs = _AGENT if span.kind is SpanKind.LLM else around
+    def inputs_by_name(self, span: Span, where: str) -> Span:
+        words = _AGENT if span.kind is SpanKind.TOOL else _RUN if span.kind in _READ else _HARNESS
+        return replace(span, inputs=self._value(span.inputs, words, f"{_place(span, where)}, inputs"))
+
+    def rest_by_name(self, span: Span, where: str) -> Span:
+        place = _place(span, where)
+        outputs = _AGENT if span.kind is SpanKind.LLM else _HARNESS if span.kind in _NOT_GIVEN else _GIVEN
         return replace(
             span,
             name=self._text(span.name, _ERROR, f"{place}, name"),
-            inputs=self._value(span.inputs, inputs, f"{place}, inputs"),
             outputs=self._value(span.outputs, outputs, f"{place}, outputs"),
             error=None if span.error is None else self._text(span.error, _ERROR, f"{place}, error"),
             attributes=self._value(span.attributes, _ERROR, f"{place}, attributes"),
@@ -67,36 +83,44 @@ class _Search:
             return [self._value(item, words, place, marked) for item in value]
         if not isinstance(value, dict):
             return value
-        if str(value.get("role", value.get("type"))) in _AGENT_ROLES:
-            words = _AGENT
+        role = str(value.get("role", value.get("type")) or "")
+        words = _AGENT if _AGENT_ROLE.fullmatch(role) else _GIVEN if _TOOL_ROLE.fullmatch(role) else words
         plain = {key: _plain(key) for key in value}
         marked |= {_plain(word) for word, marks in BESIDE.items() if _PLAIN[marks] & set(plain.values())}
         kept = {}
         for key, item in value.items():
             name = plain[key]
-            is_answer = name in (_PLAIN[HARNESS_KEYS] if words == _AGENT else _PLAIN[ANSWER_KEYS]) or name in marked
+            is_answer = name in _KEYS[words] or name in marked
+            if words == _GIVEN and name in _KEYS[_HARNESS]:
+                is_answer |= (name, item) in self.started_with
             if not is_answer and name == "patch" and words != _AGENT:  # tests can stand a level below their patch
                 is_answer = bool(_PLAIN[BESIDE["patch"]] & _names_inside(value))
             if is_answer and not _is_schema(item):
-                self.removed.append(item)
-                self.report.add(KIND, f"{place}: {key}")
+                self._remove(name, item, words, f"{place}: {key}")
             else:
                 kept[key] = item if key == "tools" else self._value(item, words, place, marked)
         return kept
 
     def _text(self, text: str, words: int, place: str) -> str:
-        names = HARNESS_KEYS if words == _AGENT else ANSWER_KEYS
+        names = {_AGENT: HARNESS_KEYS, _GIVEN: SAMPLE_KEYS, _HARNESS: SAMPLE_KEYS}.get(words, ANSWER_KEYS)
         if words != _AGENT:
             names += tuple(word for word, marks in BESIDE.items() if has_any(text, marks))
-        bare = {_AGENT: (), _RUN: HARNESS_KEYS}.get(words, ANSWER_KEYS)
+        bare = {_AGENT: (), _GIVEN: HARNESS_KEYS, _RUN: HARNESS_KEYS}.get(words, ANSWER_KEYS)
         between = "[ _-]?" if words == _ERROR else "[_-]?"  # an agent too may write "the correct answer: ..."
         parts, done = [], 0
         for answer in find_answers(text, names, bare, between):
+            named = (_plain(answer.name), answer.value)
+            if words == _GIVEN and named[0] in _KEYS[_HARNESS] - _KEYS[_GIVEN] and named not in self.started_with:
+                continue
             parts += [text[done : answer.start], f"{answer.quote}{LEFT_OUT}{answer.quote}"]
             done = answer.end
-            self.removed.append(answer.value)
-            self.report.add(KIND, f"{place}: {answer.name}")
+            self._remove(*named, words, f"{place}: {answer.name}")
         return "".join([*parts, text[done:]])
+
+    def _remove(self, name: str, value: JSON, words: int, place: str) -> None:
+        self.removed.append(value)
+        self.started_with += [(name, value)] if words == _HARNESS else []
+        self.report.add(KIND, place)
 
     def specific(self) -> list[str]:
         """The removed values that are long enough to be looked for elsewhere, the longest first."""
@@ -105,7 +129,7 @@ class _Search:
 
     def by_value(self, span: Span, pattern: re.Pattern[str], said: set[str], where: str) -> Span:
         """An error of a model or a tool may repeat what the agent said: to take it out would show that it is right."""
-        place = f"{where}, span {span.span_id or '(no id)'}"
+        place = _place(span, where)
 
         def clean(value: JSON, spared: set[str], inside: bool) -> JSON:
             if isinstance(value, str) and inside:
@@ -132,11 +156,20 @@ class _Search:
 KIND = "answer left out"
 
 
+def _place(span: Span, where: str) -> str:
+    return f"{where}, span {span.span_id or '(no id)'}"
+
+
 def _plain(name: str) -> str:
-    return re.sub(r"[\s_-]+", "", name).casefold()
+    return re.sub(r"[\W_]+", "", name).casefold()
 
 
-_PLAIN = {names: frozenset(map(_plain, names)) for names in (HARNESS_KEYS, ANSWER_KEYS, *BESIDE.values())}
+_PLAIN = {names: frozenset(map(_plain, names)) for names in BESIDE.values()}
+_KEYS = [
+    frozenset(map(_plain, names))
+    for names in (HARNESS_KEYS, HARNESS_KEYS, ANSWER_KEYS, *2 * [(*SAMPLE_KEYS, *COMMON_KEYS)])
+]
+"""What is an answer as the key of a mapping, by whose words it is in."""
 
 
 def _texts(value: JSON) -> Iterator[str]:

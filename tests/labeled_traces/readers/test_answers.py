@@ -54,20 +54,79 @@ def nested(value: JSON) -> list[JSON]:
     "key",
     ["true_answer", "ground_truth", "expected_answer", "gold_answer", "reference_answer", "Ground Truth", "trueAnswer"],
 )
-@pytest.mark.parametrize("kind", ["CHAIN", "AGENT", "UNKNOWN", "LLM", "TOOL"])
+@pytest.mark.parametrize("kind", ["CHAIN", "AGENT", "UNKNOWN", "LLM"])
 def test_a_named_answer_in_any_form_is_left_out(key: str, kind: str) -> None:
     for value in ({key: SECRET}, {"a": {key: [SECRET, {"b": SECRET}]}}, {key: {"value": SECRET}}):
         for form in nested(value):
             if kind == "LLM":
                 chat = {"messages": [{"role": "user", "content": form if isinstance(form, str) else json.dumps(form)}]}
                 span = Span("a", None, "x", SpanKind.LLM, inputs=chat)
-            elif kind == "TOOL":
-                span = Span("a", None, "x", SpanKind.TOOL, outputs=form)
             else:
                 span = Span("a", None, "x", SpanKind(kind), inputs=form, outputs=form)
             text, report = strip(span)
             assert "zzgold" not in text, form
             assert report.counts[KIND] >= 1
+
+
+@pytest.mark.parametrize("kind", ["CHAIN", "AGENT", "LLM", "TOOL", "RETRIEVER"])
+def test_what_came_out_of_the_run_stays_but_for_what_only_a_benchmark_names(kind: str) -> None:
+    report = ReadReport()
+    for form in [
+        *nested({"ground_truth": SECRET, "expected": {"correct_answer": "B"}}),
+        "Correct_answer: B, because the report says so",
+        "Groundtruth: 5M",
+        '{"expected_response": "sorry"}',
+    ]:
+        span = Span("a", None, "x", SpanKind(kind), outputs=form)
+        assert without_answers([span], "file", report) == [span]
+    assert report.counts == {}
+    for form in nested({"true_answer": SECRET}):
+        text, _ = strip(Span("a", None, "x", SpanKind(kind), outputs=form))
+        assert "zzgold" not in text, form
+
+
+def test_what_a_run_was_started_with_is_left_out_of_a_state_that_is_passed_through() -> None:
+    state = {"question": "How high?", "ground_truth": "B"}
+    outputs = {**state, "answer": {"correct_answer": "B"}}
+    (kept,) = without_answers([Span("a", None, "x", SpanKind.CHAIN, None, None, state, outputs)], "file", ReadReport())
+    assert kept.outputs == {"question": "How high?", "answer": {"correct_answer": "B"}}
+    assert kept.inputs == {"question": "How high?"}
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"type": "function_call", "name": "save", "arguments": '{"correct_answer": "Paris"}'},
+        {"type": "function_call_output", "output": '{"correct_answer": "Paris"}'},
+        {"role": "tool", "content": '{"correct_answer": "Paris"}'},
+        {"role": "user", "content": [{"type": "tool_result", "content": '{"correct_answer": "Paris"}'}]},
+        {"type": "ai", "content": "", "tool_calls": [{"args": {"expected_answer": "Paris"}}]},
+    ],
+)
+@pytest.mark.parametrize("kind", ["CHAIN", "LLM"])
+def test_an_agents_calls_and_their_results_stay_in_a_history(kind: str, item: JSON) -> None:
+    span = Span("a", None, "x", SpanKind(kind), inputs={"input": [item]})
+    assert without_answers([span], "file", ReadReport()) == [span]
+
+
+SAMPLE = (
+    *("expected_output", "reference_outputs", "reference_output", "expectations", "expected", "expected_result"),
+    *("ideal", "gold", "gold_label", "answer_key", "canonical_solution", "gt_answer", "true_label", "oracle"),
+    "groundtruth",
+)
+
+
+@pytest.mark.parametrize("key", SAMPLE)
+def test_the_names_of_evaluation_samples_are_answers_in_what_a_run_was_started_with(key: str) -> None:
+    sample = {"question": "How high?", key: SECRET}
+    text, _ = strip(Span("a", None, "x", SpanKind.CHAIN, inputs=sample, attributes={"sample": sample}))
+    assert "zzgold" not in text
+    said = f"The {key.replace('_', ' ')}: {SECRET}"
+    spans = [
+        Span("b", None, "x", SpanKind.TOOL, inputs=sample, outputs=sample),
+        Span("c", None, "x", SpanKind.CHAIN, inputs=said if key != "groundtruth" else "", outputs=said),
+    ]
+    assert without_answers(spans, "file", ReadReport()) == spans
 
 
 @pytest.mark.parametrize("value", [SWE, GAIA, {"instance": SWE}, {"tests": {"x": SWE}, "patch": "zzgold"}])
