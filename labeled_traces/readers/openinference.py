@@ -8,6 +8,7 @@ flat or nested attributes; spans of several traces may be mixed. Span ids are he
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from labeled_traces.readers.groups import task_id
 from labeled_traces.readers.otlp import flat_spans, is_otlp
 from labeled_traces.readers.records import read_files
 from labeled_traces.readers.repair import build_trace, canonical_id, mend_value
-from labeled_traces.readers.report import ReadOptions, ReadReport
+from labeled_traces.readers.report import INCOMPLETE, SPAN, ReadOptions, ReadReport
 from labeled_traces.trace import JSON, Span, TraceError
 
 _ACCEPTED = (
@@ -51,37 +52,47 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
     """
     annotations = Annotations.load(options)
     flat: dict[str, tuple[str, str, list[Span]]] = {}
+    lost: Counter[str] = Counter()
     for path in paths:
-        for where, record in _flattened(read_files([path], options.report), options.report):
+        for where, record in _flattened(read_files([path], options.report), options.report, lost):
             row = None
             try:
                 if role(record) != "traces":
                     raise TraceError(f"{where}: not an OpenInference trace or span: {_ACCEPTED}")
                 if _is_span(record):
                     trace_id = _trace_id(record, path, where, options)
+                    key = canonical_id(trace_id, ID_FORM)
+                    lost[key] += 1
                     spans = list(_spans(record, None, where, options))
-                    flat.setdefault(canonical_id(trace_id, ID_FORM), (where, trace_id, []))[2].extend(spans)
+                    lost[key] -= 1
+                    flat.setdefault(key, (where, trace_id, []))[2].extend(spans)
                 else:
                     row = _nested_row(record, path, where, annotations, options)
             except TraceError as error:
                 options.report.leave_out(error)
             if row is not None:
                 yield where, row
-    for where, trace_id, spans in flat.values():
+    for key, (where, trace_id, spans) in flat.items():
+        if lost[key]:
+            options.report.add(INCOMPLETE, f"{where}, trace {trace_id}: {lost[key]} x {SPAN}")
         yield where, annotations.label(build_trace(trace_id, spans, ID_FORM, where, options), where)
     annotations.report_unused()
 
 
-def _flattened(records: Iterable[tuple[str, JSON]], report: ReadReport) -> Iterator[tuple[str, JSON]]:
-    """The records with the spans of OTLP's batches in place of these."""
+def _flattened(
+    records: Iterable[tuple[str, JSON]], report: ReadReport, lost: Counter[str]
+) -> Iterator[tuple[str, JSON]]:
+    """The records with the spans of OTLP's batches in place of these. `lost`: trace -> spans that cannot be read."""
+
+    def leave_out(error: TraceError, trace_id: str) -> None:
+        report.leave_out(error, SPAN)
+        lost[canonical_id(trace_id, ID_FORM)] += 1
+
     for where, record in records:
-        if not is_otlp(record):
+        if is_otlp(record):
+            yield from flat_spans(record, where, leave_out)
+        else:
             yield where, record
-            continue
-        try:
-            yield from flat_spans(record, where)
-        except TraceError as error:
-            report.leave_out(error)
 
 
 def _nested_row(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from labeled_traces.readers.repair import canonical_id
 from labeled_traces.trace import JSON, TraceError
@@ -13,20 +13,38 @@ def is_otlp(record: JSON) -> bool:
     return isinstance(record, dict) and isinstance(_get(record, "resourceSpans"), list)
 
 
-def flat_spans(record: Mapping[str, JSON], where: str) -> Iterator[tuple[str, dict[str, JSON]]]:
+def flat_spans(
+    record: Mapping[str, JSON], where: str, leave_out: Callable[[TraceError, str], None]
+) -> Iterator[tuple[str, dict[str, JSON]]]:
     """(place, span) pairs: spans as `ReadableSpan.to_json` writes them, with hex ids and attributes by name.
 
-    Raises:
-        TraceError: something else where a span or a list of them should be; names the place.
+    Args:
+        leave_out: gets what cannot be read (something else where a span or a list should be; the place is named), and
+            the id of the trace that it belongs to, "" where that is not known.
     """
-    for i, resource in enumerate(_list(record, "resourceSpans", where)):
-        place = f"{where}, resourceSpans[{i}]"
-        for j, scope in enumerate(_list(resource, "scopeSpans", place)):
-            for k, span in enumerate(_list(scope, "spans", f"{place}.scopeSpans[{j}]")):
-                at = f"{place}.scopeSpans[{j}].spans[{k}]"
-                if not isinstance(span, dict):
-                    raise TraceError(f"{at}: is {type(span).__name__}: accepted is a JSON object")
-                yield at, _flat(span, at)
+    for place, resource in _objects(record, "resourceSpans", where, ", ", leave_out):
+        for inner, scope in _objects(resource, "scopeSpans", place, ".", leave_out):
+            for at, span in _objects(scope, "spans", inner, ".", leave_out):
+                try:
+                    yield at, _flat(span, at)
+                except TraceError as error:
+                    leave_out(error, _hex(_get(span, "traceId"), 16) or "")
+
+
+def _objects(
+    holder: Mapping[str, JSON], key: str, where: str, mark: str, leave_out: Callable[[TraceError, str], None]
+) -> Iterator[tuple[str, dict[str, JSON]]]:
+    try:
+        items = _list(holder, key, where)
+    except TraceError as error:
+        leave_out(error, "")
+        return
+    for number, item in enumerate(items):
+        at = f"{where}{mark}{key}[{number}]"
+        if isinstance(item, dict):
+            yield at, item
+        else:
+            leave_out(TraceError(f"{at}: is {type(item).__name__}: accepted is a JSON object"), "")
 
 
 def _flat(span: Mapping[str, JSON], where: str) -> dict[str, JSON]:
@@ -50,19 +68,20 @@ def _flat(span: Mapping[str, JSON], where: str) -> dict[str, JSON]:
 
 def _attributes(holder: Mapping[str, JSON], where: str) -> dict[str, JSON]:
     pairs = _list(holder, "attributes", where)
-    return {str(_get(pair, "key")): _value(_get(pair, "value")) for pair in pairs}
+    return {str(_get(pair, "key")): _value(_get(pair, "value"), where) for pair in pairs}
 
 
-def _value(value: JSON) -> JSON:
+def _value(value: JSON, where: str) -> JSON:
     """An AnyValue: `{"stringValue": "x"}`, `{"intValue": "5"}`, `{"arrayValue": {"values": [...]}}` ..."""
     if not isinstance(value, dict) or len(value) != 1:
-        return value or None
+        return None if value == {} else value
     ((kind, inner),) = value.items()
     kind = _camel(kind)
     if kind == "arrayValue":
-        return [_value(item) for item in _list(inner, "values", kind)]
+        return [_value(item, where) for item in _list(inner, "values", f"{where}, {kind}")]
     if kind == "kvlistValue":
-        return {str(_get(pair, "key")): _value(_get(pair, "value")) for pair in _list(inner, "values", kind)}
+        pairs = _list(inner, "values", f"{where}, {kind}")
+        return {str(_get(pair, "key")): _value(_get(pair, "value"), where) for pair in pairs}
     if kind == "intValue" and isinstance(inner, str) and re.fullmatch(r"-?\d{1,20}", inner):
         return int(inner)
     return inner

@@ -10,7 +10,8 @@ from labeled_traces.taxonomy import Taxonomy
 from labeled_traces.trace import JSON, TraceError
 
 MOST_EXAMPLES = 3
-RECORD, FILE, LABEL = (f"{what} that cannot be read, left out" for what in ("record", "file", "label"))
+RECORD, FILE, LABEL, SPAN = (f"{what} that cannot be read, left out" for what in ("record", "file", "label", "span"))
+INCOMPLETE = "trace that lost a span"
 NO_CONTENT = "trace without any input or output"
 
 
@@ -42,7 +43,7 @@ class ReadReport:
 
     def nothing_read(self) -> TraceError | None:
         """Why nothing was read, if something was left out."""
-        kind = next((kind for kind in (RECORD, FILE) if kind in self.counts), None)
+        kind = next((kind for kind in (RECORD, FILE, SPAN) if kind in self.counts), None)
         if kind is None:
             return None
         first, count = self.examples[kind][0], self.counts[kind]
@@ -54,7 +55,7 @@ class ReadReport:
         for kind, count in self.counts.items():
             first, *others = self.examples[kind]
             lines.append(f"{count} x {kind}; first: {first}")
-            lines += [f"    also: {other}" for other in others if kind in (RECORD, FILE, LABEL)]
+            lines += [f"    also: {other}" for other in others if kind in (RECORD, FILE, LABEL, SPAN)]
         return lines
 
     def to_json(self) -> list[JSON]:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from labeled_traces.readers import read
-from labeled_traces.readers.report import RECORD
-from labeled_traces.trace import JSON
+from labeled_traces.readers.report import INCOMPLETE, SPAN
+from labeled_traces.trace import JSON, TraceError
 
 
 def batch(*spans: JSON) -> dict[str, JSON]:
@@ -86,15 +86,41 @@ def test_every_export_of_one_run_gives_one_trace(shared_data: Path, name: str) -
         ({"resourceSpans": [{"scopeSpans": {"a": 1}}]}, r"resourceSpans\[0\], scopeSpans: is dict: accepted is a list"),
         (batch({**ROOT, "attributes": {"a": 1}}), r"spans\[0\], attributes: is dict: accepted is a list"),
         (batch({**ROOT, "events": "x"}), "events: is str: accepted is a list"),
+        (
+            batch({**ROOT, "attributes": [{"key": "a", "value": {"arrayValue": {"values": 1}}}]}),
+            "arrayValue, values: is",
+        ),
+        ({"resourceSpans": ["x"]}, r"resourceSpans\[0\]: is str: accepted is a JSON object"),
     ],
 )
 def test_bad_batches_name_the_place(tmp_path: Path, bad: JSON, message: str) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text(f"{json.dumps(bad)}\n{json.dumps(batch(ROOT))}")
     (_,), report = read(path)
-    assert report.counts[RECORD] == 1
+    assert report.counts[SPAN] == 1
+    assert report.counts.get(INCOMPLETE, 0) == ("traceId" in json.dumps(bad))
     with pytest.raises(Exception, match=rf"a\.jsonl, line 1, .*{message}"):
         read(path, strict=True)
+
+
+def test_a_span_that_cannot_be_read_takes_no_other_with_it(tmp_path: Path) -> None:
+    others = [{**ROOT, "spanId": f"{n:016x}", "parentSpanId": ROOT["spanId"], "name": f"step {n}"} for n in range(1, 4)]
+    other_trace = {**ROOT, "traceId": "ab" * 16}
+    bad = {**others[0], "events": {"a": 1}}
+    (tmp_path / "a.json").write_text(json.dumps(batch(ROOT, "oops", bad, *others[1:], other_trace)))
+    data, report = read(tmp_path)
+    assert [len(row.trace.spans) for row in data] == [3, 1]
+    assert (report.counts[SPAN], report.counts[INCOMPLETE]) == (2, 1)
+    assert "trace cb165a22b07a46ac23e1307ffd4bd5ff: 1 x span" in report.examples[INCOMPLETE][0]
+    flat: list[JSON] = [
+        {"trace_id": "ab", "span_id": "01", "attributes": {"input.value": "hi"}},
+        {"trace_id": "ab", "span_id": "02", "child_spans": 3},
+    ]
+    (tmp_path / "a.json").write_text(json.dumps(flat))
+    assert read(tmp_path)[1].counts[INCOMPLETE] == 1
+    (tmp_path / "a.json").write_text(json.dumps(batch("oops")))
+    with pytest.raises(TraceError, match=r"spans\[0\]: is str"):
+        read(tmp_path)
 
 
 @pytest.mark.parametrize(
