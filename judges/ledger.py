@@ -42,8 +42,13 @@ class LedgerLM:
 
     The budget bounds what may have been billed. Each attempt is reserved before it is made and counts as a call,
     retries too. One without a reply is not kept, and is charged what was reserved for it, tokens and dollars: after a
-    timeout, a lost connection, a cancellation, a kill or an answer without usage nobody knows what it cost. Nothing is
-    charged where the provider's answer rules a bill out (see `Failure.billed`).
+    timeout, a lost connection, a cancellation or a kill nobody knows what it cost. So is each half of the usage
+    (prompt, reply) that an answer does not tell. Nothing is charged where the provider's answer rules a bill out (see
+    `Failure.billed`).
+
+    What was reserved is the most that a call can take, if the provider counts a token for a byte at least and keeps to
+    `max_tokens`. A call that it says was larger is charged in full. No other is sent once a cap is reached: it is
+    passed, if ever, by such calls that were in flight.
     """
 
     def __init__(
@@ -156,7 +161,7 @@ class LedgerLM:
                     raise
                 if isinstance(ended, LMReply):
                     self._health.answered(request)
-                    return self._keep(key, request, ended, most)
+                    return self._keep(key, request, ended)
                 self._settle(key, ended, most)
                 try:
                     known = await self._reserve(key, request, most)
@@ -187,15 +192,17 @@ class LedgerLM:
         self._unpriced |= billed and most.unpriced
         self.ledger.fail(key, billed)
 
-    def _keep(self, key: str, request: LMRequest, reply: LMReply, most: Usage) -> LMReply:
-        tokens = reply.prompt_tokens + reply.completion_tokens
-        cost = reply.cost
-        if cost is None and tokens:
-            cost = self._cost_of(request, reply.prompt_tokens, reply.completion_tokens)
+    def _keep(self, key: str, request: LMRequest, reply: LMReply) -> LMReply:
+        told = (reply.prompt_tokens, reply.completion_tokens)
+        prompt, completion, cost = *told, reply.cost
+        if 0 in told:
+            # Where the endpoint does not say what it used, what was reserved counts. The reply's cost stays unknown.
+            prompt, completion = (tokens or most for tokens, most in zip(told, reserved_tokens(request), strict=True))
+            paid = self._cost_of(request, prompt, completion) or cost
+        else:
+            paid = cost = self._cost_of(request, *told) if cost is None else cost
         reply = replace(reply, cost=None if cost is None else as_stored(cost), replayed=False)
-        # Where the endpoint does not say what it used, what was reserved counts.
-        paid = Usage(1, tokens, reply.cost or 0.0) if tokens else most
-        self.ledger.complete(key, self.run, reply, paid)
+        self.ledger.complete(key, self.run, reply, Usage(1, prompt + completion, as_stored(paid or 0.0)))
         return reply
 
     def _reservation(self, request: LMRequest) -> Usage:

@@ -25,6 +25,9 @@ RETRIES = 4
 LONGEST_WAIT = 60.0
 """Seconds. A provider that asks for a longer wait has failed for good."""
 
+_TOO_MANY = 10**9
+"""Tokens of one call: no model reads or writes so many."""
+
 Shape: TypeAlias = tuple[str, str, bool, bool]
 """Endpoint, model, whether a schema is sent, whether a seed is sent."""
 
@@ -136,16 +139,19 @@ class LiteLLMClient:
         if not response.choices:
             return Failure("provider_error", "the reply holds no choices", retry=True)
         choice, usage = response.choices[0], response.usage
-        prompt_tokens, completion_tokens = usage.prompt_tokens or 0, usage.completion_tokens or 0
-        details = getattr(usage, "prompt_tokens_details", None)
+        prompt_tokens, completion_tokens = _count(usage.prompt_tokens), _count(usage.completion_tokens)
+        cached_tokens = getattr(getattr(usage, "prompt_tokens_details", None), "cached_tokens", None) or 0
+        if not 0 <= cached_tokens <= prompt_tokens:
+            cached_tokens, usage = 0, None
+        told = prompt_tokens and completion_tokens
         return LMReply(
             # Some servers show what they were sent: a key must not get from there into files.
             text=hide_values(str(choice.message.content or getattr(choice.message, "refusal", None) or "")),
             finish_reason=str(choice.finish_reason or "stop"),
             prompt_tokens=prompt_tokens,
             completion_tokens=completion_tokens,
-            cached_tokens=getattr(details, "cached_tokens", None) or 0,
-            cost=self._cost(model, prompt_tokens, completion_tokens, usage),
+            cached_tokens=cached_tokens,
+            cost=self._cost(model, prompt_tokens, completion_tokens, usage) if told else None,
         )
 
     def _cost(self, model: str, prompt_tokens: int, completion_tokens: int, usage: Any) -> float | None:
@@ -181,6 +187,11 @@ def load_litellm() -> Any:
         for noise in ("Pydantic serializer warnings", ".* using the `ReadOnly` qualifier"):
             warnings.filterwarnings("ignore", noise, UserWarning)
     return litellm
+
+
+def _count(tokens: Any) -> int:
+    """What a provider counted; 0 where that is missing or cannot be true."""
+    return tokens if isinstance(tokens, int) and 0 < tokens < _TOO_MANY else 0
 
 
 def _stand_in_key(request: LMRequest) -> str | None:

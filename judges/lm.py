@@ -69,7 +69,8 @@ class LMRequest:
 
 @dataclass(frozen=True)
 class LMReply:
-    """`cost` is in dollars, None where no price is known: unknown is not zero. Tokens are the provider's count."""
+    """`cost` is in dollars, None where no price is known: unknown is not zero. Tokens are the provider's count, 0
+    where it gave none that can be true."""
 
     text: str
     finish_reason: str = "stop"

@@ -193,7 +193,7 @@ class ValidationConfig(Section):
 
 
 class BudgetConfig(Section):
-    """Caps on what the whole run may spend; None: no cap. Spending never passes a cap."""
+    """Caps on what the whole run may spend; None: no cap. See `judges.ledger.LedgerLM` for how they are kept."""
 
     calls: int | None = Field(default=None, ge=1, lt=2**63)
     tokens: int | None = Field(default=None, ge=1, lt=2**63)

@@ -1,4 +1,4 @@
-"""What a run may cost at most, told before the first call."""
+"""What a run may cost, told before the first call."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _SAMPLE = 25
 
 @dataclass(frozen=True)
 class Cost:
-    """Calls, tokens and dollars are upper bounds, but for replies that are cut and asked for again.
+    """Calls and tokens of replies are upper bounds, but for replies that are cut and asked for again. Tokens of prompts
+    are what such texts take on average (see `estimate_tokens`).
 
     `known`: dollars of the models with a price. `paid`: the models that are not simulated; `unpriced`: those of them
     without a price. `uncounted`: paid models whose calls are not in the numbers: how many it will be is not known.
@@ -58,10 +59,10 @@ class Cost:
         if self.simulated:
             money = "free: the model is simulated"
         else:
-            money = "unknown price" if self.dollars is None else f"at most {self.dollars:.2f} dollars"
+            money = "unknown price" if self.dollars is None else f"about {self.dollars:.2f} dollars"
         text = (
-            f"cost: about {self.calls:,} calls, up to {_rounded(self.prompt_tokens)} prompt and "
-            f"{_rounded(self.completion_tokens)} reply tokens; {money}"
+            f"cost: about {self.calls:,} calls, {_rounded(self.prompt_tokens)} tokens of prompts and at most "
+            f"{_rounded(self.completion_tokens)} of replies; {money}"
         )
         if self.uncounted:
             text += f"; what {', '.join(sorted(self.uncounted))} takes to write proposals comes on top"

@@ -71,10 +71,10 @@ def test_a_price_that_cannot_be(pair: Any) -> None:
 
 
 @given(st.text(), st.text())
-def test_the_reservation_covers_two_bytes_a_token(system: str, user: str) -> None:
+def test_the_reservation_covers_every_byte_of_the_prompt(system: str, user: str) -> None:
     request = LMRequest("m", (Message("system", system), Message("user", user)), max_tokens=99)
     prompt, completion = reserved_tokens(request)
-    assert prompt >= len((system + user).encode("utf-8", "surrogatepass")) / 2
+    assert prompt >= len((system + user).encode("utf-8", "surrogatepass"))
     assert completion == 99
 
 
@@ -188,6 +188,38 @@ def test_missing_usage_counts_what_was_reserved(ledger: Ledger, counting_model: 
     assert reply.cost is None, "unknown is not zero, and no estimate either"
     assert lm.spent().dollars == 0.25
     assert lm.spent().tokens > 100
+
+
+@pytest.mark.parametrize("told", [(0, 5), (10, 0)])
+def test_a_half_of_the_usage_that_is_not_told_counts_as_reserved(
+    ledger: Ledger, counting_model: Models, told: tuple[int, int]
+) -> None:
+    lm = LedgerLM(
+        counting_model(lambda _: LMReply("x", "stop", *told)),
+        ledger,
+        "run",
+        Budget(dollars=1.0),
+        cost_of=lambda _, prompt, reply: (prompt * 3 + reply * 7) * 1e-6,
+    )
+    (reply,) = counting_model.ask(lm, counting_model.request())
+    most = reserved_tokens(counting_model.request())
+    prompt, completion = (told[i] or most[i] for i in (0, 1))
+    assert (reply.prompt_tokens, reply.completion_tokens, reply.cost) == (*told, None)
+    spent = lm.spent()
+    assert (spent.calls, spent.tokens, spent.unpriced) == (1, prompt + completion, False)
+    assert spent.dollars == pytest.approx((prompt * 3 + completion * 7) * 1e-6)
+
+
+def test_a_call_that_was_dearer_than_reserved_is_charged_in_truth_and_is_the_last(
+    ledger: Ledger, counting_model: Models
+) -> None:
+    model = counting_model(lambda _: LMReply("x", "stop", 10, 90_000))
+    lm = LedgerLM(model, ledger, "run", Budget(tokens=10_000))
+    counting_model.ask(lm, counting_model.request(0))
+    assert lm.spent().tokens == 90_010
+    with pytest.raises(BudgetExhausted, match="90,010 of 10,000 tokens are used up"):
+        counting_model.ask(lm, counting_model.request(1))
+    assert len(model.asked) == 1
 
 
 @pytest.mark.parametrize("reply", [LMReply("x", "stop", 10, 5), LMReply("x")])

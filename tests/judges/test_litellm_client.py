@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
+import random
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from judges.budget import Price
-from judges.litellm_client import LiteLLMClient
+from judges.budget import Price, reserved_tokens
+from judges.litellm_client import LiteLLMClient, load_litellm
 from judges.lm import JudgeError, LMReply, LMRequest, Message
 
 if TYPE_CHECKING:
@@ -78,10 +81,50 @@ def test_cached_tokens_are_read(client: LiteLLMClient, scripted_server: Servers)
     assert (reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens) == (100, 5, 64)
 
 
-def test_missing_usage_is_zero_tokens(client: LiteLLMClient, scripted_server: Servers) -> None:
-    with scripted_server(lambda _: scripted_server.answer(body=scripted_server.chat("x", usage=None))) as server:
+@pytest.mark.parametrize(
+    ("usage", "told"),
+    [
+        (None, (0, 0)),
+        ({"completion_tokens": 20}, (0, 20)),
+        ({"prompt_tokens": 100}, (100, 0)),
+        ({"prompt_tokens": None, "completion_tokens": None}, (0, 0)),
+        ({"prompt_tokens": -5000, "completion_tokens": 20}, (0, 20)),
+        ({"prompt_tokens": 100, "completion_tokens": -10}, (100, 0)),
+        ({"prompt_tokens": 100, "completion_tokens": 10**30}, (100, 0)),
+    ],
+)
+def test_usage_that_is_missing_or_cannot_be_is_zero_tokens_and_has_no_cost(
+    scripted_server: Servers, usage: dict[str, int | None] | None, told: tuple[int, int]
+) -> None:
+    client = LiteLLMClient(prices={"openai/any-model": Price(input=2.0, output=10.0)})
+    with scripted_server(lambda _: scripted_server.answer(body=scripted_server.chat("x", usage=usage))) as server:
         reply = ask(client, server.request())
-    assert (reply.text, reply.prompt_tokens, reply.completion_tokens, reply.cost) == ("x", 0, 0, None)
+    client.close()
+    assert (reply.text, reply.prompt_tokens, reply.completion_tokens, reply.cost) == ("x", *told, None)
+
+
+@pytest.mark.parametrize("cached", [-5000, 5000])
+def test_a_cache_that_cannot_be_changes_no_cost(client: LiteLLMClient, scripted_server: Servers, cached: int) -> None:
+    usage = {"prompt_tokens": 1000, "completion_tokens": 100, "prompt_tokens_details": {"cached_tokens": cached}}
+    with scripted_server(lambda _: scripted_server.answer(body=scripted_server.chat("x", usage=usage))) as server:
+        reply = ask(client, server.request(model="openai/gpt-4o-mini"))
+    assert reply.cost == pytest.approx(1000 * 0.15e-6 + 100 * 0.6e-6)
+    assert reply.cached_tokens == 0
+
+
+def test_no_text_takes_more_tokens_than_are_reserved() -> None:
+    """Against a real tokenizer: text of which a token is little more than a byte."""
+    luck = random.Random(0)
+    texts = (
+        " ".join(str(luck.randrange(10)) for _ in range(500)),
+        json.dumps([str(uuid.UUID(int=luck.getrandbits(128))) for _ in range(50)]),
+        base64.b64encode(luck.randbytes(1000)).decode(),
+        "".join(chr(luck.randrange(0x1F300, 0x1F6FF)) for _ in range(200)),
+        "".join(chr(luck.randrange(32)) for _ in range(500)),
+    )
+    for text in texts:
+        taken = len(load_litellm().encoding.encode(text, disallowed_special=()))
+        assert taken <= reserved_tokens(LMRequest("m", (Message("user", text),)))[0]
 
 
 def test_a_refusal_field_is_the_text(client: LiteLLMClient, scripted_server: Servers) -> None:

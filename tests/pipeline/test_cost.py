@@ -49,7 +49,7 @@ def test_a_given_price_counts() -> None:
     cost = suite_cost(suite, ROWS, 1, Models({"openai/mine": Price(2.0, 10.0)}, 60))
     assert cost.dollars == pytest.approx((2 * cost.prompt_tokens + 10 * cost.completion_tokens) / 1e6)
     assert not cost.simulated
-    assert f"at most {cost.dollars:.2f} dollars" in cost.in_words(Budget())
+    assert f"about {cost.dollars:.2f} dollars" in cost.in_words(Budget())
 
 
 KNOWN = Cost(1, 2, 3, 0.5, paid=frozenset({"openai/mine"}))
@@ -66,7 +66,7 @@ def test_unknown_stays_unknown_in_a_sum() -> None:
 def test_what_is_paid_is_never_called_free() -> None:
     """The judges are simulated, the reflection model is not."""
     free = suite_cost(seed_suite(dimensions=NAMES), ROWS, 1, Models({}, 60))
-    for model, money in (("openai/x", "unknown price"), ("openai/mine", "at most 0.00 dollars")):
+    for model, money in (("openai/x", "unknown price"), ("openai/mine", "about 0.00 dollars")):
         total = free + uncounted_cost(model, Models({"openai/mine": Price(2.0, 10.0)}, 60))
         assert not total.simulated
         assert total.in_words(Budget()).endswith(f"{money}; what {model} takes to write proposals comes on top")
@@ -102,7 +102,7 @@ def test_what_is_announced_is_what_is_spent(tmp_path: Path, repeats: int, extrac
 
 def test_it_says_what_ends_it() -> None:
     text = Cost(20_000, 1_500_000, 2_000, 1.0, frozenset({"openai/mine"})).in_words(Budget(calls=1000, dollars=2.5))
-    assert "about 20,000 calls, up to 1.5 million prompt and 2 thousand reply tokens" in text
+    assert "about 20,000 calls, 1.5 million tokens of prompts and at most 2 thousand of replies" in text
     assert text.endswith("the budget ends it at 1,000 calls or 2.5 dollars")
 
 
