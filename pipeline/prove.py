@@ -180,6 +180,8 @@ def _result(proof: _Proof, lm: LedgerLM, rows: Sequence[LabeledTrace]) -> Result
         labels_needed=validation.labels_needed,
         warnings=tuple(_warnings(proof)),
         provenance=_provenance(proof),
+        primary=run.gates.primary,
+        conditions=validation.conditions,
     )
 
 

@@ -95,6 +95,8 @@ class Result:
     `beaten`: the metrics in which controls beat the tuned judges, with their names.
     `differences` are tuned - seed. `cost` is in dollars, None where a price is unknown. `test_uses` counts the uses of
     this testset, this one included. `traces` and `labels` are the testset's. `steps` are those of the search.
+    `primary`: the metric that must rise. `conditions`: `failed`, `open` and `held` -> those of the verdict, in words;
+    empty where nothing was read.
     """
 
     name: str
@@ -118,6 +120,8 @@ class Result:
     labels_needed: int | None = None
     warnings: tuple[str, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)
+    primary: str = "f1"
+    conditions: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def names(self) -> dict[str, str]:
@@ -135,6 +139,7 @@ class Result:
             "name": self.name,
             "verdict": self.verdict,
             "reasons": list(self.reasons),
+            "conditions": {state: list(said) for state, said in self.conditions.items()},
             "labels_needed": self.labels_needed,
             "model": self.model,
             "simulated": self.simulated,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -29,12 +29,14 @@ class Verdict(StrEnum):
 @dataclass(frozen=True)
 class Validation:
     """`differences`: challenger minus champion, per metric. `labels_needed`: how many more labelled traces would decide
-    an INCONCLUSIVE verdict, None where that cannot be said."""
+    an INCONCLUSIVE verdict, None where that cannot be said. `conditions`: `failed`, `open` and `held` -> all, in
+    words; `reasons` are those that the verdict follows from."""
 
     verdict: Verdict
     reasons: tuple[str, ...]
     differences: Mapping[str, Estimate]
     labels_needed: int | None = None
+    conditions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -89,13 +91,12 @@ def validate(
     checks += _dimensions(sides, gates)
     checks.append(_together(_enough_groups(challenger, gates)))
     checks.append(_enough_scored(sides, gates.scored_share))
-    states = {check.state for check in checks}
-    for verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS):
-        if verdict in states:
-            break
-    decisive = [check for check in checks if check.state is verdict]
-    reasons = tuple(check.reason for check in decisive)
-    return Validation(verdict, reasons, differences, _labels_needed(decisive, verdict))
+    states = {Verdict.FAIL: "failed", Verdict.INCONCLUSIVE: "open", Verdict.PASS: "held"}
+    said = {state: tuple(check.reason for check in checks if check.state is state) for state in states}
+    verdict = next(state for state in states if said[state])
+    needed = _labels_needed([check for check in checks if check.state is verdict], verdict)
+    conditions = {word: said[state] for state, word in states.items()}
+    return Validation(verdict, said[verdict], differences, needed, conditions)
 
 
 @dataclass(frozen=True)

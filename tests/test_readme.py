@@ -34,7 +34,7 @@ EXPERIMENT, RECALIBRATION = (block for kind, block in BLOCKS if kind == "yaml")
 
 def test_it_shows_every_command() -> None:
     assert {words[1] for words in COMMAND_LINES} == set(COMMANDS)
-    assert {kind for kind, _ in BLOCKS} == {"sh", "text", "yaml", "python"}  # what runs of another kind has no test here yet
+    assert {kind for kind, _ in BLOCKS} == {"sh", "text", "yaml", "python"}  # another kind has no test here yet
 
 
 def test_its_files_are_accepted() -> None:

@@ -25,6 +25,7 @@ from pipeline.prove import prove
 from pipeline.recalibration.config import CHAMPION, DATA, LEDGER, SPLIT, RecalibrationConfig
 from pipeline.recalibration.drift import find_drift
 from pipeline.recalibration.labels import PassLabels
+from pipeline.recalibration.report import gate_lines
 from pipeline.report.details import Details
 from pipeline.report.page import write_report
 from pipeline.results import HEADLINE, Result
@@ -134,7 +135,7 @@ def _decide(run: Run, work: Work, measured: Mapping[str, Estimate], lm: LedgerLM
         return decided(Decision.KEPT, reasons, work.reference, **more)
     run.folder.write_json(VALIDATION, result.to_json())
     write_report(result, run.folder[REPORT], Details.of(run, tuned))
-    reasons = (*drift.reasons, f"gate: {result.verdict}", *result.reasons)
+    reasons = (*drift.reasons, *gate_lines(result))
     if result.verdict != Verdict.PASS:
         return decided(Decision.KEPT, reasons, work.reference, result=result, **more)
     reference = Reference.of(run.matcher.name, result.sides["tuned"].metrics)

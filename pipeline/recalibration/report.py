@@ -6,7 +6,17 @@ from pathlib import Path
 
 from pipeline.hints import command
 from pipeline.recalibration.home import Passed
-from pipeline.report.table import columns, money
+from pipeline.report.table import columns, conditions, money, verdict_line
+from pipeline.results import Result
+
+
+def gate_lines(result: Result) -> list[str]:
+    """What the gate said: champion, challenger and gain, what did not hold, and how many labels would decide it."""
+    lines = [f"gate: {verdict_line(result)}"]
+    lines += [f"{state}: {condition}" for state, condition in conditions(result) if state != "held"]
+    if result.labels_needed is not None:
+        lines.append(f"about {result.labels_needed} more labelled traces would decide it")
+    return lines
 
 
 def pass_table(done: Passed, config: Path) -> str:

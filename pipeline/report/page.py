@@ -11,7 +11,7 @@ from pipeline.metrics.estimate import Estimate
 from pipeline.metrics.suite import HIGHER_IS_BETTER
 from pipeline.report import plots
 from pipeline.report.details import Details, details_html
-from pipeline.report.table import MARK, metrics_shown, money, notes, seconds, with_interval
+from pipeline.report.table import MARK, conditions, metrics_shown, money, notes, seconds, verdict_line, with_interval
 from pipeline.results import SIDES, STEP_METRICS, Result, counted_labels
 
 _CSS = """
@@ -19,7 +19,7 @@ body{font:15px/1.5 system-ui,sans-serif;color:#1c1f24;max-width:62rem;margin:2re
 h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .5rem}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 th,td{padding:.25rem .7rem;border-bottom:1px solid #e2e4e8;text-align:left;vertical-align:top}
-th{font-weight:600}.better{color:#0b6e4f}.worse{color:#a3261c}.dim{color:#6b7079}
+th{font-weight:600}.better,.held{color:#0b6e4f}.worse,.failed{color:#a3261c}.open{color:#8a6d1f}.dim{color:#6b7079}
 .banner{background:#fff4d6;border:1px solid #e4c36a;padding:.5rem .8rem;margin:1rem 0}
 .verdict{display:inline-block;padding:.1rem .7rem;border-radius:.3rem;color:#fff;font-weight:600}
 .PASS{background:#0b6e4f}.FAIL{background:#a3261c}.INCONCLUSIVE{background:#8a6d1f}
@@ -82,10 +82,12 @@ def _banner(result: Result) -> str:
 def _verdict(result: Result) -> str:
     read = f"read by {result.model}" if result.sides else "not read"
     about = f"{result.traces} held-out traces with {counted_labels(result.labels, result.outside_gpa)}, {read}"
+    line = _text(verdict_line(result)).removeprefix(result.verdict).removeprefix(": ")
+    held = _table([], [[f"<span class={state}>{state}</span>", _text(said)] for state, said in conditions(result)])
     items = "".join(f"<li>{_text(note)}</li>" for note in notes(result))
     return (
-        f"<p><span class='verdict {_text(result.verdict)}'>{_text(result.verdict)}</span> {_text(about)}</p>"
-        f"<ul>{items}</ul>"
+        f"<p><span class='verdict {_text(result.verdict)}'>{_text(result.verdict)}</span> <b>{line}</b></p>"
+        f"<p class=dim>{_text(about)}</p>{held}<ul>{items}</ul>"
     )
 
 

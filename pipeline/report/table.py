@@ -151,9 +151,26 @@ def testset_row(result: Result) -> list[str]:
     return ["testset", "", *cells, "", ""]
 
 
+def verdict_line(result: Result) -> str:
+    """The verdict in one line: with what gain, on how much, and how many conditions failed, are open and held."""
+    if not result.sides:
+        return result.verdict
+    name = result.primary
+    before, after = (_short(result.sides[side].metrics.get(name)) for side in ("seed", "tuned"))
+    gain = with_interval(result.differences.get(name), "+")
+    counts = [f"{len(said)} {state}" for state, said in result.conditions.items() if said]
+    held = f"; conditions: {', '.join(counts)}" if counts else ""
+    return f"{result.verdict}: {name} {before} -> {after}, {gain}, {result.traces} traces{held}"
+
+
+def conditions(result: Result) -> list[tuple[str, str]]:
+    """Whether it failed, is open or held, and what: what did not hold comes first. Empty where nothing was read."""
+    return [(state, condition) for state, said in result.conditions.items() for condition in said]
+
+
 def notes(result: Result) -> list[str]:
-    """What a reader must know beside the numbers, a line each: reasons, undefined numbers, warnings."""
-    lines = list(result.reasons)
+    """What else a reader must know beside the numbers, a line each: undefined numbers, warnings."""
+    lines = [] if result.conditions else list(result.reasons)
     if result.labels_needed is not None:
         lines.append(f"about {result.labels_needed} more labelled traces would decide it")
     if result.test_uses > 1:
@@ -168,9 +185,10 @@ def notes(result: Result) -> list[str]:
 
 def _verdict(result: Result) -> str:
     cost = money(result.cost, result.simulated)
-    lines = [f"Verdict: {result.verdict}"]
+    lines = [f"Verdict: {verdict_line(result)}"]
     if result.sides:
         lines.append(f"  in brackets: {INTERVAL}, of tuned - {result.before} or tuned - control")
+    lines += [f"  {state:<6}  {condition}" for state, condition in conditions(result)]
     lines += [f"  {note}" for note in notes(result)]
     return "\n".join([*lines, f"Cost: {result.usage.calls:,} calls, {result.usage.tokens:,} tokens, {cost}"])
 

@@ -455,3 +455,13 @@ def test_gates_from_plain_values_keep_the_other_guards() -> None:
     gates = Gates.parse({"margins": {"alpha": 0.2, "agreement": None}})
     assert gates.margins == {"coverage": 0.05, "localization": 0.05, "false_alarms": 0.05, "alpha": 0.2}
     assert replace(gates, margins=Gates().margins) == Gates()
+
+
+def test_every_condition_is_said_those_that_did_not_hold_first() -> None:
+    rows = make_rows(80)
+    better = validate(judge(rows, 0, 0.3, 0.3), judge(rows, 1, 0.95, 0.02), controls_of(rows), None, FAST)
+    assert (better.verdict, better.conditions["held"]) == (Verdict.PASS, better.reasons)
+    worse = validate(judge(rows, 0, 0.3, 0.0), judge(rows, 1, 0.95, 0.9), controls_of(rows), None, FAST)
+    assert list(worse.conditions) == ["failed", "open", "held"]
+    assert (worse.verdict, worse.conditions["failed"]) == (Verdict.FAIL, worse.reasons)
+    assert any(said.startswith("coverage rose") for said in worse.conditions["held"])

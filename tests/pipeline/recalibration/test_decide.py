@@ -42,6 +42,9 @@ def test_a_change_is_noticed_and_a_better_judge_promoted(tmp_path: Path, changed
     assert found.drifted == ("f1",)
     assert found.result is not None
     assert found.result.verdict == "PASS"
+    before, after = (found.result.sides[side].metrics["f1"].value for side in ("seed", "tuned"))
+    gate = f"gate: PASS: f1 {before:.2f} -> {after:.2f}, {found.result.differences['f1'].value:+.2f} ["
+    assert any(reason.startswith(gate) for reason in found.reasons)
     assert found.challenger is not None
     assert found.challenger.programs["plan_quality"] != world.champion().programs["plan_quality"]
     # What it is compared with from now on is what the gate measured of it, on labels that nothing was tuned on.

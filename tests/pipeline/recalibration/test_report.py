@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from judges.budget import Usage
+from pipeline.metrics.estimate import Estimate
 from pipeline.recalibration.home import Passed
-from pipeline.recalibration.report import pass_table
+from pipeline.recalibration.report import gate_lines, pass_table
+from pipeline.results import Result, Side
 
 CONFIG = Path("recalibration.yaml")
 
@@ -32,3 +35,30 @@ def test_a_pass_that_read_nothing_names_no_cost() -> None:
     left = pass_table(Passed("rolled back", (), {}, run_id="r1", document={"left": {}}), CONFIG)
     assert "Cost" not in left
     assert "Record in MLflow: run r1" in left
+
+
+def test_a_gate_says_how_good_both_are_and_what_is_open() -> None:
+    result = Result(
+        name="recalibration",
+        run_dir=Path("/runs/x"),
+        model="openai/m",
+        simulated=False,
+        verdict="INCONCLUSIVE",
+        reasons=("9 independent tasks",),
+        sides={"seed": Side({"f1": Estimate(0.5)}), "tuned": Side({"f1": Estimate(0.8)})},
+        controls=(),
+        beaten={},
+        differences={"f1": Estimate(0.3, 0.1, 0.4, 40)},
+        usage=Usage(),
+        cost=None,
+        test_uses=1,
+        traces=40,
+        labels=50,
+        labels_needed=106,
+        conditions={"failed": (), "open": ("9 independent tasks",), "held": ("f1", "coverage")},
+    )
+    assert gate_lines(result) == [
+        "gate: INCONCLUSIVE: f1 0.50 -> 0.80, +0.30 [+0.10, +0.40], 40 traces; conditions: 1 open, 2 held",
+        "open: 9 independent tasks",
+        "about 106 more labelled traces would decide it",
+    ]

@@ -59,6 +59,13 @@ def test_what_it_says(result: Result) -> None:
         assert name in text
 
 
+def test_what_did_not_hold_stands_first(result: Result) -> None:
+    held = {"failed": ("coverage fell",), "open": ("few tasks",), "held": ("f1 rose",)}
+    text = report_html(replace(result, verdict="FAIL", reasons=("coverage fell",), conditions=held))
+    assert "FAIL</span> <b>f1 0.50 -&gt; 0.75, +0.25 [+0.10, +0.40], 60 traces; conditions: 1 failed, 1 open" in text
+    assert re.findall("<td><span class=(failed|open|held)>", text) == ["failed", "open", "held"]
+
+
 def test_texts_are_escaped(result: Result) -> None:
     text = report_html(result)
     assert "a &lt;b&gt; run &amp; more" in text
@@ -96,7 +103,7 @@ def test_undefined_numbers_and_missing_sides(result: Result) -> None:
 
 
 def test_the_file_is_utf8_whatever_the_texts_hold(result: Result, tmp_path: Path) -> None:
-    write_report(replace(result, reasons=("a \ud83d b \x00 c",)), tmp_path / "report.html")
+    write_report(replace(result, conditions={"held": ("a \ud83d b \x00 c",)}), tmp_path / "report.html")
     assert "a � b � c" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
@@ -112,7 +119,9 @@ def test_it_says_what_each_step_added(result: Result) -> None:
 
 
 def test_nothing_was_read(result: Result) -> None:
-    text = report_html(replace(result, sides={}, controls=(), beaten={}, differences={}, reasons=("nothing new",)))
+    text = report_html(
+        replace(result, sides={}, controls=(), beaten={}, differences={}, reasons=("nothing new",), conditions={})
+    )
     assert "60 held-out traces with 70 error labels (3 more outside GPA: reported apart), not read" in text
     assert "nothing new" in text
     assert "What each step of the search added" in text

@@ -18,8 +18,18 @@ def test_the_table_says_before_and_after(result: Result) -> None:
     assert " ".join(coverage.split()[1:]) == numbers
     assert "undefined" in next(line for line in lines if line.startswith("alpha"))
     assert "  undefined: alpha of the tuned judges: no variation" in lines
-    assert "Verdict: PASS" in lines
+    assert "Verdict: PASS: f1 0.50 -> 0.75, +0.25 [+0.10, +0.40], 60 traces; conditions: 2 held" in lines
+    assert lines[-3:-1] == ["  held    alpha rose", "  undefined: alpha of the tuned judges: no variation"]
     assert "Cost: 1,234 calls, 56,789 tokens, free: the model is simulated" in lines
+
+
+def test_what_did_not_hold_stands_first(result: Result) -> None:
+    held = {"failed": ("coverage fell",), "open": ("few tasks",), "held": ("f1 rose",)}
+    lines = result_table(replace(result, verdict="FAIL", reasons=("coverage fell",), conditions=held)).splitlines()
+    start = lines.index(
+        "Verdict: FAIL: f1 0.50 -> 0.75, +0.25 [+0.10, +0.40], 60 traces; conditions: 1 failed, 1 open, 1 held"
+    )
+    assert lines[start + 2 : start + 5] == ["  failed  coverage fell", "  open    few tasks", "  held    f1 rose"]
 
 
 def test_a_control_that_wins_is_marked(result: Result) -> None:
@@ -79,7 +89,9 @@ def test_without_holistic_controls_and_dimensions(result: Result) -> None:
 
 
 def test_nothing_was_read(result: Result) -> None:
-    text = result_table(replace(result, sides={}, controls=(), beaten={}, differences={}, reasons=("nothing new",)))
+    text = result_table(
+        replace(result, sides={}, controls=(), beaten={}, differences={}, reasons=("nothing new",), conditions={})
+    )
     assert "gepa" in text
     assert text.endswith("Verdict: PASS\n  nothing new\nCost: 1,234 calls, 56,789 tokens, free: the model is simulated")
 
