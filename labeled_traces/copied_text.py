@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +14,9 @@ from labeled_traces.trace import JSON
 
 # Scripts without spaces between words: every character counts as a word.
 _WIDE = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
-_WORD = re.compile(f"[{_WIDE}]|[^\\W{_WIDE}]+")
+_WORD = re.compile(f"[{_WIDE}]|[^\\W_{_WIDE}]+")
+_UNSEEN = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
+_ENTITIES_IN_ENTITIES = 3
 _UNICODE = re.compile(r"\\+u([0-9a-fA-F]{4})")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _CONTROL = re.compile(r"\\+[bfnrt]")
@@ -32,8 +36,8 @@ class Copy:
 def copied_runs(
     texts: Mapping[str, str], rows: Iterable[LabeledTrace], *, words: int = 8, known: Iterable[LabeledTrace] = ()
 ) -> Iterator[Copy]:
-    """The first shared run of `words` words for every pair of text and row; case, punctuation and JSON's escapes do not
-    count.
+    """The first shared run of `words` words for every pair of text and row; how they are written does not count (case,
+    punctuation, underscores, escapes of JSON and HTML, forms of Unicode, characters that are not seen).
 
     Rows count with what happened in them (values as JSON shows them), their labels' texts and their reference. Runs
     that occur in `known` rows are no copies. Only the prompt texts are indexed, so memory does not grow with the rows.
@@ -102,8 +106,18 @@ def _texts(value: JSON) -> Iterator[str]:
 
 
 def _runs(text: str, words: int) -> Iterator[tuple[str, ...]]:
-    found = _WORD.findall(_unescaped(text).casefold())
+    found = _WORD.findall(_plain(text))
     return zip(*(found[start:] for start in range(words)), strict=False)
+
+
+def _plain(text: str) -> str:
+    """The text as a reader sees it, in small letters."""
+    text = _unescaped(text)
+    for _ in range(_ENTITIES_IN_ENTITIES):
+        text = html.unescape(text)
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", _UNSEEN.sub("", text))
+    return text.casefold()
 
 
 def _unescaped(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -18,6 +19,10 @@ from labeled_traces.trace import JSON, TraceError, text_hash
 PARTS = ("trainset", "valset", "testset")
 FRACTIONS = (0.35, 0.25, 0.4)
 _ORDERS_TRIED = 20
+_SOURCE = re.compile(
+    r"""\btrace_id[\\"']*\s*[:=]\s*"""
+    r"""(?:(?P<json>"(?:[^"\\]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*")|\\*["'](?P<quoted>[^"'\\]*)|(?P<bare>[^\s"',;}\]]+))"""
+)
 
 
 class LeakageError(TraceError):
@@ -179,8 +184,7 @@ def check_prompt_leak(
 
     Args:
         texts: name -> prompt text.
-        words: the length of a run of equal words (case, punctuation and JSON's escapes do not count) that makes it a
-            copy.
+        words: the length of a run of equal words (see `copied_runs`) that makes it a copy.
         allowed: the trainset; what it holds as well (system prompts, tool descriptions) is no leak.
 
     Raises:
@@ -198,21 +202,17 @@ def prompt_leaks(
     for name, text in texts.items():
         for trace_id in _sources(text):
             if trace_id in testset:
-                yield str(trace_id), f"{name} holds an example of the held-out trace {trace_id!r}"
+                yield trace_id, f"{name} holds an example of the held-out trace {trace_id!r}"
     known = allowed if allowed is not None else ()
     for copy in copied_runs(texts, testset, words=words, known=known):
         what = f"{copy.name} holds {words} words in a row of the held-out trace {copy.trace_id!r}: {copy.run!r}"
         yield copy.trace_id, what
 
 
-def _sources(text: str) -> Iterator[JSON]:
-    """The `trace_id` of every line that is a JSON object, as those of few-shot examples are."""
-    for line in text.split("\n"):
-        if line.lstrip().startswith("{"):
-            try:
-                yield json.loads(line).get("trace_id")
-            except (ValueError, RecursionError):
-                continue
+def _sources(text: str) -> Iterator[str]:
+    """Every `trace_id` that the text names, as few-shot examples do: in JSON of any shape, also inside of a string."""
+    for found in _SOURCE.finditer(text):
+        yield found["quoted"] or found["bare"] or json.loads(found["json"] or '""', strict=False)
 
 
 def _groups(dataset: Dataset) -> list[list[str]]:

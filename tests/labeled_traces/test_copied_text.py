@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import random
 import time
+import unicodedata
 
 import pytest
 
@@ -81,6 +82,25 @@ def test_text_inside_of_json_is_found_however_deep(in_prompt: int, in_trace: int
     assert copy.run == "he said the café of nordbank closes at nine in the new town c ew"
 
 
+WRITTEN = "Die größte Bank in Zürich öffnet um 9"
+WAYS = {
+    "decomposed": unicodedata.normalize("NFD", WRITTEN),
+    "wide letters": "".join(chr(ord(char) + 0xFEE0) if "!" <= char <= "~" else char for char in WRITTEN),
+    "zero width": "\u200b".join(WRITTEN),
+    "soft hyphens": WRITTEN.replace("t", "t\u00ad").replace("ö", "ö\ufe0f\ufeff"),
+    "underscores": WRITTEN.replace(" ", "_"),
+    "HTML": "Die gr&ouml;&szlig;te Bank&nbsp;in Z&#252;rich &#xF6;ffnet um&amp;#32;9",
+    "HTML in JSON": json.dumps(["Die gr&amp;ouml;ßte Bank in Z&uuml;rich öffnet um 9"]),
+}
+
+
+@pytest.mark.parametrize("copy", WAYS.values(), ids=WAYS)
+def test_how_a_text_is_written_does_not_count(copy: str) -> None:
+    for said, prompt in ((WRITTEN, copy), (copy, WRITTEN)):
+        (found,) = copied_runs({"p": prompt}, [row("t", {"text": said})], words=8)
+        assert found.run == "die grösste bank in zürich öffnet um 9"
+
+
 @pytest.mark.parametrize("times", [0, 1, 2])
 def test_structured_values_count_as_json_shows_them(times: int) -> None:
     call = {"user": "u_7", "items": [{"id": 4, "ok": True}, {"id": 5.5, "ok": None}]}
@@ -96,7 +116,7 @@ def test_structured_values_count_as_json_shows_them(times: int) -> None:
         prompt = json.dumps({"excerpt": f"> {prompt}"})
     found = list(copied_runs({"p": prompt}, rows, words=12))
     assert [copy.trace_id for copy in found] == ["value", "text", "call"]
-    assert found[0].run == "user u_7 items id 4 ok true id 5 5 ok null"
+    assert found[0].run == "user u 7 items id 4 ok true id 5 5 ok"
 
 
 def test_a_conversation_that_repeats_is_looked_at_once() -> None:

@@ -233,3 +233,22 @@ def test_an_example_of_a_test_trace_is_refused_whatever_its_text() -> None:
     check_prompt_leak({"examples": "\n".join(lines)}, test)
     with pytest.raises(LeakageError, match="examples holds an example of the held-out trace"):
         check_prompt_leak({"examples": "\n".join([*lines, json.dumps(example)])}, test)
+
+
+@pytest.mark.parametrize("trace_id", ["t 1", "sim-0-0001", 'q"ü'])
+def test_an_example_of_a_test_trace_is_refused_wherever_its_id_stands(trace_id: str) -> None:
+    test = Dataset([row(trace_id, "nothing of this is in the prompt")])
+    example = {"excerpt": "short", "trace_id": trace_id, "score": 3}
+    texts = [
+        json.dumps([{"trace_id": "t2"}, example]),
+        json.dumps({"examples": [{"of": example}]}, indent=2, ensure_ascii=False),
+        f"Such as: {json.dumps(example)}",
+        f"```json\n{json.dumps(example, indent=1)}\n```",
+    ]
+    if '"' not in trace_id:
+        texts += [json.dumps({"excerpt": json.dumps(example)}), json.dumps([json.dumps([json.dumps(example)])])]
+        texts += [str(example), f"trace_id: {trace_id!r}"]
+    for text in texts:
+        with pytest.raises(LeakageError, match="rubric holds an example of the held-out trace"):
+            check_prompt_leak({"rubric": text}, test)
+    check_prompt_leak({"rubric": 'trace_id, trace_id: and\ntrace_id = "trace_id": "\\x" and "trace_id": "\\'}, test)
