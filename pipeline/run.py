@@ -102,7 +102,7 @@ def _tune(run: Run, lm: LedgerLM, tracker: Tracker | None, say: Say) -> JudgeSui
 
 def _prove(run: Run, tuned: JudgeSuite, lm: LedgerLM, tracker: Tracker | None, say: Say) -> Result:
     result = prove(run, tuned, lm, say)
-    run.folder.write_json(VALIDATION, result.to_json())
+    run.folder.write_sealed(VALIDATION, result.to_json())
     write_report(result, run.folder[REPORT], Details.of(run, tuned))
     if tracker is not None:
         log_result(tracker, run, result)

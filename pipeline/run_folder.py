@@ -22,6 +22,7 @@ from pipeline.hints import command
 
 METRICS = "metrics.json"
 TUNED = "tuned"
+SEAL = "hash"
 JUDGES, MANIFEST = "judges", "manifest.json"
 """What `gpa-judges export --to folder` writes: the judges, and what they are."""
 ARTIFACTS = (
@@ -114,6 +115,24 @@ class RunFolder:
             return None
         return parse_json("\n".join(line for _, line in read_lines(self[name])), str(self[name]))
 
+    def write_sealed(self, name: str, value: Mapping[str, Any]) -> None:
+        """`write_json`, with a hash that tells a later reader of any change by hand."""
+        self.write_json(name, {**value, SEAL: _seal(value)})
+
+    def read_sealed(self, name: str) -> dict[str, Any] | None:
+        """What `write_sealed` wrote, None where it has not yet.
+
+        Raises:
+            PipelineError: it was changed since.
+        """
+        found = self.read_json(name)
+        if found is not None and not (isinstance(found, dict) and found.pop(SEAL, None) == _seal(found)):
+            raise PipelineError(
+                f"{self[name]} was changed after it was written ({SEAL}): accepted is what "
+                f"`{command('validate', self.path)}` writes (again; what was paid is not paid again)"
+            )
+        return found
+
     def summary(self) -> dict[str, Any] | None:
         """What `tune` found, None where it has not ended.
 
@@ -170,6 +189,10 @@ def open_judges(path: Path) -> JudgeSuite:
     if (path / "config.yaml").is_file():
         return load_tuned(RunFolder.open(path)[0])
     return JudgeSuite.load(path / JUDGES if (path / MANIFEST).is_file() else path)
+
+
+def _seal(value: Mapping[str, Any]) -> str:
+    return text_hash(json.dumps(value, sort_keys=True))
 
 
 def _whole(uri: str | None, path: Path) -> str | None:

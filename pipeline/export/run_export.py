@@ -43,11 +43,11 @@ class TunedRun:
     def open(cls, path: Path) -> TunedRun:
         """
         Raises:
-            PipelineError: no run, or its tuning has not ended.
+            PipelineError: no run, its tuning has not ended, or its verdict was changed after it was written.
         """
         folder, config = RunFolder.open(path)
         suite = load_tuned(folder)
-        found = folder.read_json(VALIDATION) or {}
+        found = folder.read_sealed(VALIDATION) or {}
         same = found.get("provenance", {}).get("tuned judges") == suite.hash
         began = folder.programs(SEED)
         unchanged = began.is_dir() and JudgeSuite.load(began).hash == suite.hash

@@ -133,7 +133,7 @@ def _decide(run: Run, work: Work, measured: Mapping[str, Estimate], lm: LedgerLM
         # Before anything is read. The same pass would come to the same end again, for ever.
         reasons = (*drift.reasons, f"the challenger cannot be tested: {error}; the held-out labels were not touched")
         return decided(Decision.KEPT, reasons, work.reference, **more)
-    run.folder.write_json(VALIDATION, result.to_json())
+    run.folder.write_sealed(VALIDATION, result.to_json())
     write_report(result, run.folder[REPORT], Details.of(run, tuned))
     reasons = (*drift.reasons, *gate_lines(result))
     if result.verdict != Verdict.PASS:

@@ -60,7 +60,7 @@ def test_where_nothing_was_changed_the_testset_is_not_read(tmp_path: Path) -> No
     assert result.verdict == "INCONCLUSIVE"
     assert result.reasons == ("nothing to validate: the tuned judges are the generic ones (the testset was not read)",)
     assert (result.usage.calls, result.test_uses, result.traces, result.sides) == (0, 0, len(run.manifest.testset), {})
-    assert json.loads((run.folder.path / "validation.json").read_text()) == result.to_json()
+    assert run.folder.read_sealed("validation.json") == result.to_json()
     assert not list(tmp_path.rglob("test_uses.jsonl"))
 
 

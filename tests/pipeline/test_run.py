@@ -26,6 +26,7 @@ from pipeline.evaluate import load_judgments
 from pipeline.prepare import prepare
 from pipeline.results import HEADLINE, Result
 from pipeline.run import optimize, run_experiment, validate_run
+from pipeline.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from tests.judges.scripted_server import ScriptedServer
@@ -76,7 +77,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Result:
 
 def test_the_result_holds_every_number(finished: Result) -> None:
     document = finished.to_json()
-    assert document == json.loads((finished.run_dir / "validation.json").read_text())
+    assert document == RunFolder(finished.run_dir).read_sealed("validation.json")
     assert set(document["testset"]) == {"seed", "tuned", "holistic", "flag_all", "silent", "guess"}
     for side in document["testset"].values():
         for metric in HEADLINE:

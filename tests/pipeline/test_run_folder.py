@@ -130,3 +130,17 @@ def test_no_file_keeps_the_password_of_a_store(tmp_path: Path, monkeypatch: pyte
         RunFolder.open(folder.path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     assert RunFolder.open(folder.path)[1].tracking.uri == uri
+
+
+@pytest.mark.parametrize("change", [("PASS", "FAIL"), ("0.5", "0.6"), ('"hash"', '"rash"'), ("{", "[{")])
+def test_what_was_changed_by_hand_is_told(tmp_path: Path, change: tuple[str, str]) -> None:
+    folder = RunFolder(tmp_path)
+    value = {"verdict": "PASS", "gain": [0.5, None], "by": {"z": 1, "a": "é"}}
+    assert folder.read_sealed("v.json") is None
+    folder.write_sealed("v.json", value)
+    assert folder.read_sealed("v.json") == value
+    text = (tmp_path / "v.json").read_text()
+    closing = "]" if "[{" in change else ""
+    (tmp_path / "v.json").write_text(text.replace(*change, 1) + closing)
+    with pytest.raises(PipelineError, match=r"v\.json was changed after it was written"):
+        folder.read_sealed("v.json")

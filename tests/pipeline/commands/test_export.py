@@ -22,7 +22,7 @@ def run_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.write_json("metrics.json", {"dimensions": {name: {} for name in NAMES}})
     suite = seed_suite(Knobs(model="openai/m", layout="mlflow"), NAMES)
     suite.save(folder.programs("tuned"))
-    folder.write_json("validation.json", {"verdict": "PASS", "provenance": {"tuned judges": suite.hash}})
+    folder.write_sealed("validation.json", {"verdict": "PASS", "provenance": {"tuned judges": suite.hash}})
     return folder.path
 
 
@@ -65,8 +65,8 @@ def test_judges_without_a_pass_say_so(
     if verdict is None:
         (run_dir / "validation.json").unlink()
     else:
-        path = run_dir / "validation.json"
-        path.write_text(path.read_text().replace("PASS", verdict))
+        folder = RunFolder(run_dir)
+        folder.write_sealed("validation.json", {**(folder.read_sealed("validation.json") or {}), "verdict": verdict})
     where = ["--tracking-uri", mlflow_database, "--name-prefix", f"{verdict}_"] if to == "mlflow" else []
     assert main(["export", str(run_dir), "--to", to, *where]) == 0
     shown = capsys.readouterr().out
@@ -75,6 +75,19 @@ def test_judges_without_a_pass_say_so(
     if to == "mlflow":
         assert "Alias challenger" in shown
         assert "run champions, which need a PASS" in shown
+
+
+@pytest.mark.parametrize("to", ["folder", "mlflow"])
+def test_a_verdict_that_was_changed_by_hand_is_not_shipped(
+    run_dir: Path, to: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = run_dir / "validation.json"
+    path.write_text(path.read_text().replace("PASS", "INCONCLUSIVE"))
+    assert main(["export", str(run_dir), "--to", to]) == 2
+    said = capsys.readouterr().err
+    assert f"{path} was changed after it was written" in said
+    assert f"gpa-judges validate {run_dir}" in said
+    assert not (run_dir / "export").exists()
 
 
 @pytest.mark.parametrize(

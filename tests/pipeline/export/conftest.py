@@ -92,7 +92,7 @@ def make_run(tmp_path: Path) -> Callable[..., Path]:
         make_split(data, 0).save(folder["split.json"])
         if verdict is not None:
             folder["test_uses.jsonl"].touch()
-            folder.write_json("validation.json", {"verdict": verdict, "provenance": {"tuned judges": suite.hash}})
+            folder.write_sealed("validation.json", {"verdict": verdict, "provenance": {"tuned judges": suite.hash}})
         return folder.path
 
     return made
