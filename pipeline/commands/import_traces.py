@@ -37,12 +37,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, out: Output) -> int:
     from labeled_traces.files import check_writable
+    from labeled_traces.groups import crowded
     from labeled_traces.readers import read
     from pipeline.results import counted_labels
 
     check_writable(args.out)
     dataset, report = read(args.files, args.format, args.labels, args.taxonomy, args.strict)
     save_new(args.out, dataset.save, force=args.force)
+    if group := crowded(tuple(dataset)):
+        report.add("group with more than a fifth of all traces", group)
     counts = label_counts(dataset, report.unmapped)
     lines = [f"{counts['traces']} traces: {counts['labelled']} with labels, {counts['clean']} clean"]
     if counts["unknown"]:

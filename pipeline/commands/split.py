@@ -39,12 +39,14 @@ def run(args: argparse.Namespace, out: Output) -> int:
     import yaml
 
     from labeled_traces.dataset import Dataset
+    from labeled_traces.groups import crowded
     from labeled_traces.label import DIMENSIONS, Impact
     from labeled_traces.split import FRACTIONS, make_split
     from pipeline.report.table import columns
 
     dataset = Dataset.load(args.data)
     manifest = make_split(dataset, args.seed, tuple(args.fractions or FRACTIONS))
+    group = crowded(tuple(dataset))
     if args.out.exists():
         _check_same(args.out, manifest)
     else:
@@ -61,9 +63,11 @@ def run(args: argparse.Namespace, out: Output) -> int:
     rows.append(["outside GPA", *(str(len(errors[part]) - n) for part, n in zip(parts, inside, strict=True))])
     key = yaml.safe_dump({"manifest": str(args.out)}, default_flow_style=True, allow_unicode=True, width=10**6).strip()
     table = f"{columns(rows)}\na label of several dimensions counts in each"
+    table += f"\n\nwarning: {group}" if group else ""
     text = f"{table}\n\nmanifest: {args.out}\n\nNext, in an experiment file:\n  split: {key}"
     counts_of = {part: {"traces": len(ids), **manifest.counts[part]} for part, ids in manifest.parts.items()}
-    out.result(text, {"manifest": str(args.out), "hash": manifest.hash, "seed": args.seed, "parts": counts_of})
+    document = {"manifest": str(args.out), "hash": manifest.hash, "seed": args.seed, "parts": counts_of}
+    out.result(text, {**document, "warnings": [group] if group else []})
     return 0
 
 

@@ -22,13 +22,16 @@ def group(*spans: Span) -> str:
     [
         "find the tallest peak.",
         "[2026-01-05T10:11:12.123Z] find the\ttallest peak.",
-        {"task": TEXT, "run_id": "7f"},
-        {"args": [], "example": {"question": TEXT, "level": 2}},
-        {"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": TEXT}]},
-        {"messages": [["user", TEXT], ["ai", "hm"]]},
-        {"messages": [{"type": "human", "content": TEXT}, {"type": "ai", "content": "hm"}]},
-        [[{"type": "human", "content": TEXT}]],
-        {"input": {"messages": [{"role": "user", "content": TEXT}, {"role": "user", "content": "and then?"}]}},
+        "[run 00001eef] Find the tallest peak.",
+        "Run ID: 7f3a9c12-aa01-4b5e find the tallest peak.",
+        "find the 1735689600 tallest peak.",
+        "Monday, January 5, 2026 at 10:15 AM Find the tallest peak.",
+        "find the tallest peak. at 0x7f3a9c12aa",
+        {"task": TEXT, "run_id": "7f", "parentRunId": "8a", "timestamp": 3.5},
+        {"messages": [{"role": "user", "content": TEXT, "id": "run-7f"}]},
+        {"messages": [["user", TEXT]]},
+        [[{"type": "human", "content": TEXT, "additional_kwargs": {}}]],
+        json.dumps({"input": {"messages": [{"role": "user", "content": TEXT}]}}),
     ],
 )
 def test_one_goal_is_one_group_however_it_is_written(inputs: JSON) -> None:
@@ -37,10 +40,32 @@ def test_one_goal_is_one_group_however_it_is_written(inputs: JSON) -> None:
     assert group(Span("r", None, "wrapper"), Span("a", "r", "x", SpanKind.AGENT, inputs=inputs)) == GOAL
 
 
-def test_the_first_message_of_a_user_where_no_outer_span_has_a_goal() -> None:
-    chat = {"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": TEXT}]}
+def test_what_a_model_was_asked_where_no_outer_span_has_a_goal() -> None:
+    chat = {"messages": [{"role": "user", "content": TEXT}], "tools": [{"name": "search"}]}
     spans = [Span("r", None, "wrapper", inputs={"n": 3}), Span("a", "r", "model", SpanKind.LLM, inputs=chat)]
     assert group(*spans) == GOAL
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"messages": [{"role": "user", "content": "continue"}], "state": {"doc": "contract X"}},
+        {"messages": [{"role": "user", "content": "Hi"}, {"role": "ai", "content": "?"}, ["user", "task X"]]},
+        {"messages": [["system", "s"], ["user", "Example: 2+2"], ["assistant", "4"], ["user", "real X"]]},
+        {"prompt": "Handle the ticket below.", "ticket": "printer X is broken"},
+        {"text": "summarise", "document": "document X"},
+        {"task": "qa", "question": "what is X?"},
+        {"request": "POST /chat", "input": "what is X?"},
+        {"task_id": "run_agent", "question": "what is X?"},
+        {"task_id": False, "question": "what is X?"},
+        {"question": "what is X?", "config": {"task_id": 7, "queue": {"task_id": 7}}},
+        {"action": "refund", "order_id": "X"},
+        "Refund the order 550e8400-e29b-41d4-a716-44665544000X",
+    ],
+)
+def test_tasks_with_one_part_in_common_are_other_groups(form: JSON) -> None:
+    inputs = [json.loads(json.dumps(form).replace("X", name)) for name in ("1", "2")]
+    assert len({group(Span("a", None, "x", SpanKind.AGENT, inputs=given)) for given in inputs}) == 2
 
 
 def test_other_goals_are_other_groups_and_nothing_is_no_group() -> None:

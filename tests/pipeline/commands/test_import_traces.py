@@ -50,6 +50,22 @@ def test_labels_outside_gpa_and_labels_without_a_row_are_told_apart(capsys: pyte
     assert len(row.distinct_errors) == 3
 
 
+def test_a_group_that_is_too_large_is_told_by_import_and_by_split(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    spans = []
+    for n in range(12):
+        given = {"input.value": "do it again" if n < 4 else f"task number {n}", "output.value": f"done {n}"}
+        spans.append({"trace_id": f"{n:032x}", "span_id": "01", "attributes": given})
+    Path("spans.jsonl").write_text("".join(json.dumps(span) + "\n" for span in spans))
+    for words in (["import", "spans.jsonl", "--out", "data.jsonl"], ["split", "data.jsonl", "--out", "split.json"]):
+        assert main(words) == 0
+        assert "4 of 12 traces are one group ('goal " in capsys.readouterr().out
+        assert main([*words, "--json"]) == 0
+        assert "4 of 12 traces" in str(json.loads(capsys.readouterr().out)["warnings"])
+
+
 def test_a_trace_with_a_score_alone_is_one_that_people_looked_at() -> None:
     trace = Trace("t", (Span("a", None, "agent"),))
     data = Dataset([LabeledTrace(trace, scores=(ScoreLabel("plan_quality", 3),), clean="unknown")])
