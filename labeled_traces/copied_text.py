@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.trace import JSON
@@ -24,6 +25,9 @@ _LONG = 200
 _END = object()
 
 
+Said: TypeAlias = Mapping[str, tuple[str, ...]]
+
+
 @dataclass(frozen=True)
 class Copy:
     """`run`: words that the text called `name` and the trace have in common, as the trace has them."""
@@ -33,14 +37,11 @@ class Copy:
     run: str
 
 
-def copied_runs(
-    texts: Mapping[str, str], rows: Iterable[LabeledTrace], *, words: int = 8, known: Iterable[LabeledTrace] = ()
-) -> Iterator[Copy]:
+def copied_runs(texts: Mapping[str, str], rows: Said, *, words: int = 8, known: Said | None = None) -> Iterator[Copy]:
     """The first shared run of `words` words for every pair of text and row; how they are written does not count (case,
     punctuation, underscores, escapes of JSON and HTML, forms of Unicode, characters that are not seen).
 
-    Rows count with what happened in them (values as JSON shows them), their labels' texts and their reference. Runs
-    that occur in `known` rows are no copies. Only the prompt texts are indexed, so memory does not grow with the rows.
+    Runs that occur in `known` rows are no copies. Only the prompt texts are indexed by their runs.
     """
     names: dict[tuple[str, ...], list[str]] = {}
     for name, text in texts.items():
@@ -48,20 +49,26 @@ def copied_runs(
             names.setdefault(run, []).append(name)
     if not names:
         return
-    for text in {text for row in known for text in _row_texts(row)}:
+    for text in {text for row_texts in (known or {}).values() for text in row_texts}:
         for run in _runs(text, words):
             names.pop(run, None)
     found: dict[str, list[tuple[str, ...]]] = {}  # most texts occur in many rows: instructions, tool descriptions
-    for row in rows:
+    for trace_id, row_texts in rows.items():
         reported: set[str] = set()
-        for text in _row_texts(row):
+        for text in row_texts:
             if text not in found:
                 found[text] = [run for run in _runs(text, words) if run in names]
             for run in found[text]:
                 for name in names[run]:
                     if name not in reported:
                         reported.add(name)
-                        yield Copy(name, row.trace_id, " ".join(run))
+                        yield Copy(name, trace_id, " ".join(run))
+
+
+def said_in(rows: Iterable[LabeledTrace]) -> Said:
+    """Trace id -> the texts of a row: what happened in it (values as JSON shows them), its labels' texts and its
+    reference. Who looks at the same rows often makes this once."""
+    return {row.trace_id: tuple(_row_texts(row)) for row in rows}
 
 
 def _row_texts(row: LabeledTrace) -> dict[str, None]:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
 
-from labeled_traces.copied_text import copied_runs
+from labeled_traces.copied_text import copied_runs, said_in
 from labeled_traces.dataset import Dataset, LabeledTrace
 from labeled_traces.files import parse_json, read_text, write_lines
 from labeled_traces.groups import connected, keys
@@ -203,8 +203,7 @@ def prompt_leaks(
         for trace_id in _sources(text):
             if trace_id in testset:
                 yield trace_id, f"{name} holds an example of the held-out trace {trace_id!r}"
-    known = allowed if allowed is not None else ()
-    for copy in copied_runs(texts, testset, words=words, known=known):
+    for copy in copied_runs(texts, said_in(testset), words=words, known=said_in(allowed or ())):
         what = f"{copy.name} holds {words} words in a row of the held-out trace {copy.trace_id!r}: {copy.run!r}"
         yield copy.trace_id, what
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from judges.program import JudgeProgram
-from labeled_traces.copied_text import copied_runs
+from labeled_traces.copied_text import Said, copied_runs, said_in
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.label import SCORES
 from labeled_traces.split import Development
@@ -58,11 +58,14 @@ class ProposalChecks:
         own = {
             part: self._own_lines(text) for part, text in texts.items() if part not in refused and part != "examples"
         }
-        rows = (*self.development.trainset, *self.development.valset)
-        for copy in copied_runs(own, rows, words=COPIED_WORDS):
+        for copy in copied_runs(own, self._said, words=COPIED_WORDS):
             said = f"it copies a run of words from labelled trace {copy.trace_id!r}: {copy.run!r}"
             refused.setdefault(copy.name, said)
         return refused
+
+    @cached_property
+    def _said(self) -> Said:
+        return said_in((*self.development.trainset, *self.development.valset))
 
     def _faults(self, part: str, text: str) -> Iterator[str]:
         cap = self.part_chars[part]
