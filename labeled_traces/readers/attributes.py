@@ -102,14 +102,15 @@ def read_message(raw: Mapping[str, JSON]) -> dict[str, JSON]:
     parts = [get(part, "message_content") or part for part in _items(raw.get("contents"))]
     message: dict[str, JSON] = {"role": str(raw.get("role") or "unknown"), "content": raw.get("content")}
     if message["content"] is None and parts:
-        message["content"] = "\n".join(str(get(part, "text") or f"[{get(part, 'type') or 'part'}]") for part in parts)
+        texts = (first(get(part, "text"), f"[{get(part, 'type') or 'part'}]") for part in parts)
+        message["content"] = "\n".join(str(text) for text in texts if text != "")
     calls = [get(call, "tool_call") or call for call in _items(raw.get("tool_calls"))]
     if calls:
         message["tool_calls"] = [
             {
                 "id": get(call, "id"),
                 "name": str(get(call, "function", "name") or get(call, "name") or ""),
-                "arguments": decoded(get(call, "function", "arguments") or get(call, "arguments")),
+                "arguments": decoded(first(get(call, "function", "arguments"), get(call, "arguments"))),
             }
             for call in calls
         ]
@@ -174,6 +175,11 @@ def _literal(text: str) -> JSON:
             return json.loads(json.dumps(ast.literal_eval(text.strip())))
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
+
+
+def first(*values: JSON) -> JSON:
+    """The first that is there; 0, False and "" are."""
+    return next((value for value in values if value is not None), None)
 
 
 def get(node: JSON, *path: str) -> JSON:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from labeled_traces.readers.attributes import decoded, get, read_message
+from labeled_traces.readers.attributes import decoded, first, get, read_message
 from labeled_traces.trace import JSON, SpanKind
 
 _KINDS = {
@@ -29,8 +29,8 @@ def genai_contents(attributes: JSON, kind: SpanKind) -> tuple[JSON, JSON]:
     """Inputs and outputs in the form that `Span` describes; None where nothing was recorded."""
     own, adk = get(attributes, "gen_ai"), get(attributes, "gcp", "vertex", "agent")
     if kind is SpanKind.TOOL:
-        asked = get(own, "tool", "call", "arguments") or get(adk, "tool_call_args") or _value(attributes, "input")
-        given = get(own, "tool", "call", "result") or get(adk, "tool_response") or _value(attributes, "output")
+        asked = first(get(own, "tool", "call", "arguments"), get(adk, "tool_call_args"), _value(attributes, "input"))
+        given = first(get(own, "tool", "call", "result"), get(adk, "tool_response"), _value(attributes, "output"))
         return decoded(asked), decoded(given)
     request, response = decoded(get(adk, "llm_request")), decoded(get(adk, "llm_response"))
     asked = get(own, "input", "messages") or get(request, "contents") or get(own, "prompt")
@@ -53,31 +53,43 @@ def _messages(value: JSON, role: str) -> list[JSON]:
     """Messages out of a list, one message, or a text."""
     value = decoded(value)
     items = value if isinstance(value, list) else [] if value in (None, "") else [value]
-    return [_message(item if isinstance(item, dict) else {"content": item}, role) for item in items]
+    raw = (item if isinstance(item, dict) else {"content": item} for item in items)
+    return [message for item in raw for message in _split(item, role)]
 
 
-def _message(raw: Mapping[str, JSON], role: str) -> JSON:
-    """A message with `parts` (text, calls, results), else as `read_message` reads it."""
+def _split(raw: Mapping[str, JSON], role: str) -> Iterator[JSON]:
+    """A message as `read_message` reads it. Of one with `parts` the results of tools and what a model thought before it
+    answered are messages of their own."""
     name = str(raw.get("role") or role)
+    name = _ROLES.get(name, name)
     parts = raw.get("parts")
     if parts is None:
-        return read_message({**raw, "role": _ROLES.get(name, name), "content": raw.get("content", raw.get("text"))})
+        yield read_message({**raw, "role": name, "content": raw.get("content", raw.get("text"))})
+        return
     texts: list[str] = []
+    thoughts: list[str] = []
     calls: list[JSON] = []
+    results: list[JSON] = []
     for part in parts if isinstance(parts, list) else [parts]:
-        call = get(part, "function_call") or get(part, "functionCall")
-        result = get(part, "function_response") or get(part, "functionResponse")
-        if call or get(part, "type") == "tool_call":
-            call = call or part
+        call = first(get(part, "function_call"), get(part, "functionCall"))
+        result = first(get(part, "function_response"), get(part, "functionResponse"))
+        if call is not None or get(part, "type") == "tool_call":
+            call = first(call, part)
             arguments = call.get("arguments", call.get("args")) if isinstance(call, dict) else call
             calls.append({"id": get(call, "id"), "name": get(call, "name"), "arguments": decoded(arguments)})
-        elif result or get(part, "type") == "tool_call_response":
-            name = "tool"
-            texts.append(_text(get(result or part, "response") or get(part, "result")))
+        elif result is not None or get(part, "type") == "tool_call_response":
+            given = first(get(first(result, part), "response"), get(part, "result"))
+            results.append(read_message({"role": "tool", "content": _text(given)}))
         else:
-            texts.append(_text(get(part, "text") or get(part, "content") or part))
-    content = "\n".join(texts) or None
-    return read_message({"role": _ROLES.get(name, name), "content": content, "tool_calls": calls})
+            thought = get(part, "type") in ("reasoning", "thinking") or get(part, "thought") is True
+            text = _text(first(get(part, "text"), get(part, "content"), part))
+            (thoughts if thought else texts).append(text)
+    yield from results
+    if any(thoughts):
+        yield read_message({"role": name, "content": "\n".join(["[reasoning]", *filter(None, thoughts)])})
+    content = "\n".join(filter(None, texts)) or None
+    if content is not None or calls or not (results or any(thoughts)):
+        yield read_message({"role": name, "content": content, "tool_calls": calls})
 
 
 def _text(value: JSON) -> str:

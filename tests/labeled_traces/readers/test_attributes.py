@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from labeled_traces.readers.attributes import inputs_and_outputs, kept_attributes, nest
+from labeled_traces.readers.attributes import inputs_and_outputs, kept_attributes, nest, read_message
 from labeled_traces.readers.report import ReadReport
 from labeled_traces.trace import JSON, SpanKind
 
@@ -177,3 +177,11 @@ def test_the_conventions_own_example(shared_data: Path) -> None:
     assert inputs["messages"][1]["tool_calls"][0]["arguments"] == {"location": "Paris"}
     assert outputs["messages"][0]["content"] == "The weather in Paris is currently rainy with a temperature of 57°F."
     assert counts == {}
+
+
+def test_an_empty_text_and_a_call_without_arguments_are_what_they_are() -> None:
+    call = {"id": "1", "function": {"name": "now", "arguments": {}}}
+    parts = [{"type": "text", "text": ""}, {"type": "text", "text": "so"}, {"type": "image"}]
+    message = read_message({"role": "assistant", "contents": parts, "tool_calls": [call]})
+    assert message["content"] == "so\n[image]"
+    assert message["tool_calls"] == [{"id": "1", "name": "now", "arguments": {}}]

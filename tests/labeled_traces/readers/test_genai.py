@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from labeled_traces.readers import read
 from labeled_traces.readers.attributes import nest
 from labeled_traces.readers.genai import genai_contents, genai_kind
@@ -60,6 +62,38 @@ def test_older_and_tool_attributes() -> None:
         contents({"gen_ai.operation.name": "chat", "gen_ai.input.messages": "plain"})[1]["messages"][0]["content"]
         == "plain"
     )
+
+
+@pytest.mark.parametrize("result", [0, False, ""])
+def test_a_result_that_is_nothing_is_a_result(result: JSON) -> None:
+    tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.call.result": result, "output": "old"}
+    assert contents({**tool, "gen_ai.tool.call.arguments": 0, "input": "old"}) == (SpanKind.TOOL, 0, result)
+
+
+def test_parts_that_are_no_answer_are_not_in_it() -> None:
+    asked = [{"role": "user", "parts": [{"text": "see"}, {"type": "tool_call_response", "id": "1", "response": 0}]}]
+    answered = [
+        {"role": "model", "parts": [{"type": "reasoning", "content": "hm"}, {"text": "so", "thought": True}]},
+        {
+            "role": "assistant",
+            "parts": [
+                {"type": "reasoning", "content": "hm"},
+                {"type": "text", "content": ""},
+                {"type": "text", "content": "Rain."},
+            ],
+        },
+        {"role": "assistant", "parts": [{"type": "text", "text": ""}]},
+    ]
+    _, inputs, outputs = contents(
+        {"gen_ai.operation.name": "chat", "gen_ai.input.messages": asked, "gen_ai.output.messages": answered}
+    )
+    assert inputs["messages"] == [{"role": "tool", "content": "0"}, {"role": "user", "content": "see"}]
+    assert outputs["messages"] == [
+        {"role": "assistant", "content": "[reasoning]\nhm\nso"},
+        {"role": "assistant", "content": "[reasoning]\nhm"},
+        {"role": "assistant", "content": "Rain."},
+        {"role": "assistant", "content": None},
+    ]
 
 
 def test_google_adk(shared_data: Path) -> None:
