@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from labeled_traces.files import write_lines
@@ -11,11 +11,25 @@ from pipeline.metrics.estimate import Estimate
 from pipeline.metrics.suite import HIGHER_IS_BETTER
 from pipeline.report import plots
 from pipeline.report.details import Details, details_html
-from pipeline.report.table import MARK, conditions, metrics_shown, money, notes, seconds, verdict_line, with_interval
-from pipeline.results import SIDES, STEP_METRICS, Result, counted_labels
+from pipeline.report.table import (
+    INTERVAL,
+    MARK,
+    STEP_COLUMNS,
+    changes,
+    conditions,
+    metrics_shown,
+    money,
+    notes,
+    seconds,
+    short,
+    verdict_line,
+    with_interval,
+)
+from pipeline.report.words import CONTROLS, METRICS, ONE_NUMBER, by_span, judges
+from pipeline.results import SIDES, Result, counted_labels
 
 _CSS = """
-body{font:15px/1.5 system-ui,sans-serif;color:#1c1f24;max-width:62rem;margin:2rem auto;padding:0 1rem}
+body{font:15px/1.5 system-ui,sans-serif;color:#1c1f24;max-width:68rem;margin:2rem auto;padding:0 1rem}
 h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .5rem}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 th,td{padding:.25rem .7rem;border-bottom:1px solid #e2e4e8;text-align:left;vertical-align:top}
@@ -23,6 +37,7 @@ th{font-weight:600}.better,.held{color:#0b6e4f}.worse,.failed{color:#a3261c}.ope
 .banner{background:#fff4d6;border:1px solid #e4c36a;padding:.5rem .8rem;margin:1rem 0}
 .verdict{display:inline-block;padding:.1rem .7rem;border-radius:.3rem;color:#fff;font-weight:600}
 .PASS{background:#0b6e4f}.FAIL{background:#a3261c}.INCONCLUSIVE{background:#8a6d1f}
+small{white-space:nowrap;font-size:.76em}
 pre{white-space:pre-wrap;overflow-wrap:anywhere}summary{cursor:pointer}blockquote{margin:.3rem 0 .3rem 1rem}
 svg{max-width:100%;height:auto}code{font-size:.9em;overflow-wrap:anywhere}
 """
@@ -55,6 +70,7 @@ def _measured(result: Result) -> list[str]:
     """What the testset showed."""
     return [
         "<h2>Before and after, on the testset</h2>",
+        f"<p class=dim>{_text(judges(result))} In brackets: {_text(INTERVAL)}.</p>",
         plots.intervals(result),
         _headline(result),
         "<h2>Free-response curves</h2>",
@@ -65,7 +81,7 @@ def _measured(result: Result) -> list[str]:
         _dimensions(result),
         _steps(result),
         "<h2>Controls</h2>",
-        "<p class=dim>Judges that read nothing, through the same code: a metric that one of them wins says little.</p>",
+        f"<p class=dim>{_text(CONTROLS)}</p>",
         _controls(result),
     ]
 
@@ -95,14 +111,22 @@ def _headline(result: Result) -> str:
     sides = [name for name in SIDES if name in result.sides]
     rows = []
     for metric in metrics_shown(result):
-        cells = [_text(with_interval(result.sides[name].metrics.get(metric))) for name in sides]
-        rows.append([_text(metric.replace("_", " ")), *cells, _difference(result, metric)])
-    return _table(["metric", *(result.names[name] for name in sides), f"tuned - {result.before}"], rows)
+        cells = [_cell(with_interval(result.sides[name].metrics.get(metric))) for name in sides]
+        meaning = f"<span class=dim>{_text(METRICS[metric].text)}</span>"
+        rows.append([_text(metric.replace("_", " ")), *cells, _difference(result, metric), meaning])
+    heading = ["metric", *(result.names[name] for name in sides), f"tuned - {result.before}", "what it says"]
+    return _table(heading, rows) + (f"<p class=dim>{_text(ONE_NUMBER)}.</p>" if by_span(result) else "")
+
+
+def _cell(value: str) -> str:
+    """A value, and its interval below."""
+    known, _, interval = value.partition(" ")
+    return _text(known) + (f"<br><small class=dim>{_text(interval)}</small>" if interval else "")
 
 
 def _difference(result: Result, metric: str) -> str:
     estimate = result.differences.get(metric)
-    shown = _text(with_interval(estimate, "+"))
+    shown = _cell(with_interval(estimate, "+"))
     if estimate is None or estimate.low is None or estimate.high is None or estimate.low <= 0 <= estimate.high:
         return shown
     better = (estimate.low > 0) == HIGHER_IS_BETTER[metric]
@@ -116,33 +140,41 @@ def _dimensions(result: Result) -> str:
     names = ("coverage", "localization", "precision", "false_alarms")
     rows = []
     for dimension, metrics in before.items():
-        for label, side in ((result.before, metrics), ("tuned", after.get(dimension, {}))):
-            cells = [_text(with_interval(side.get(name))) for name in names]
-            labels = side["coverage"].n if "coverage" in side else 0
-            rows.append([_text(dimension.replace("_", " ")), label, str(labels), *cells])
-    plot = plots.dimensions(before, after, "localization")
-    return f"<h2>Dimensions</h2>{plot}" + _table(["dimension", "judge", "labels counted", *names], rows)
+        tuned = after.get(dimension, {})
+        cells = [_change(metrics.get(name), tuned.get(name)) for name in names]
+        labels = metrics["coverage"].n if "coverage" in metrics else 0
+        rows.append([_text(dimension.replace("_", " ")), str(labels), *cells])
+    plot = plots.dimensions(result, "localization")
+    return f"<h2>Dimensions</h2>{plot}" + _table([f"{result.before} \u2192 tuned", "labels", *names], rows)
+
+
+def _change(before: Estimate | None, after: Estimate | None) -> str:
+    """Two values, and their intervals below."""
+    known = [side for side in (before, after) if side is not None and side.low is not None]
+    below = " \u2192 ".join(f"[{side.low:.2f}, {side.high:.2f}]" for side in known) if len(known) == 2 else ""
+    return f"{short(before)} \u2192 {short(after)}" + (f"<br><small class=dim>{below}</small>" if below else "")
 
 
 def _steps(result: Result) -> str:
     if len(result.steps) < 2:
         return ""
-    rows = [[result.names["seed"], "", "", *_metrics(result.steps[0].before, STEP_METRICS), "", "", ""]]
+    rows = []
     for step in result.steps:
-        names = [", ".join(kept).replace("_", " ") or "-" for kept in (step.changed, step.kept)]
-        more = (with_interval(step.gain.get("f1"), "+"), f"{step.calls:,}", seconds(step))
-        rows.append([step.optimizer, *names, *_metrics(step.after, STEP_METRICS), *more])
+        changed, kept = ([name.replace("_", " ") for name in names] for names in (step.changed, step.kept))
+        lost = [f"<s>{_text(name)}</s>" for name in changed if name not in kept]
+        cells = [
+            _text(cell.replace("->", "\u2192").replace(" ", "\u00a0"))
+            for cell in changes(step.before, step.after, step.gain)
+        ]
+        names = ", ".join([*map(_text, kept), *lost]) or "-"
+        rows.append([_text(step.optimizer), names, *cells, f"{step.calls:,}", seconds(step)])
     about = (
         f"On {result.steps[0].traces} validation traces, read anew. The searches have seen these traces, so only the "
-        "testset says how large the gain is."
+        "testset says how large the gain is. Kept: the dimensions whose change the selection found better; struck "
+        "through: changed by the step, and not kept."
     )
-    heading = ["step", "changed", "kept", *STEP_METRICS, "gain in f1", "calls", "seconds"]
-    table = _table(heading, [[_text(cell) for cell in row] for row in rows])
+    table = _table([name.replace("gain", "gain in f1") for name in STEP_COLUMNS], rows)
     return f"<h2>What each step of the search added</h2><p class=dim>{_text(about)}</p>{table}"
-
-
-def _metrics(metrics: Mapping[str, Estimate], names: Sequence[str]) -> list[str]:
-    return [with_interval(metrics.get(name)) for name in names]
 
 
 def _controls(result: Result) -> str:
@@ -150,8 +182,10 @@ def _controls(result: Result) -> str:
     rows = []
     for control in result.controls:
         marks = ["*" if control in result.beaten.get(name, ()) else "" for name in names]
-        cells = [with_interval(result.sides[control].metrics.get(name)) for name in names]
-        rows.append([_text(control), *(_text(cell + mark) for cell, mark in zip(cells, marks, strict=True))])
+        cells = [short(result.sides[control].metrics.get(name)) for name in names]
+        rows.append(
+            [_text(control.replace("_", " ")), *(_text(cell + mark) for cell, mark in zip(cells, marks, strict=True))]
+        )
     return _table(["control", *names], rows) + f"<p class=dim>{_text(MARK)}</p>"
 
 

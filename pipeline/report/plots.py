@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pipeline.metrics.estimate import Estimate
@@ -27,7 +27,8 @@ def intervals(result: Result, metrics: Sequence[str] = ("f1", *HEADLINE)) -> str
             axes.plot([], [], "o-", color=_COLOURS[side], label=result.names[side])
         axes.set_yticks(range(len(metrics)), [_words(name) for name in metrics])
         axes.set_ylim(len(metrics) - 0.5, -0.5)
-        axes.set_xlabel("value on the testset, with 95 % intervals")
+        axes.set_xlabel("value on the testset, with 95 % intervals; higher is better, but for false alarms")
+        _from_zero_to_one(axes)
         _legend(axes)
 
     return _svg(draw, (7.2, 3.6))
@@ -59,10 +60,9 @@ def curves(result: Result) -> str:
     return _svg(draw, (7.2, 3.6))
 
 
-def dimensions(
-    before: Mapping[str, Mapping[str, Estimate]], after: Mapping[str, Mapping[str, Estimate]], metric: str
-) -> str:
+def dimensions(result: Result, metric: str) -> str:
     """One metric per dimension, before and after."""
+    before, after = (result.sides[side].dimensions for side in ("seed", "tuned"))
 
     def draw(axes: Any) -> None:
         for row, name in enumerate(before):
@@ -70,7 +70,8 @@ def dimensions(
             _interval(axes, after.get(name, {}).get(metric), row + 0.12, _COLOURS["tuned"])
         axes.set_yticks(range(len(before)), [_words(name) for name in before])
         axes.set_ylim(len(before) - 0.5, -0.5)
-        axes.set_xlabel(f"{metric} on the testset: generic (grey) and tuned (green)")
+        axes.set_xlabel(f"{metric} on the testset: {result.before} (grey) and tuned (green)")
+        _from_zero_to_one(axes)
 
     return _svg(draw, (7.2, 2.9))
 
@@ -81,6 +82,11 @@ def _interval(axes: Any, estimate: Estimate | None, height: float, colour: str) 
     axes.plot([estimate.value], [height], "o", color=colour, markersize=4)
     if estimate.low is not None and estimate.high is not None:
         axes.plot([estimate.low, estimate.high], [height, height], "-", color=colour, linewidth=1.6)
+
+
+def _from_zero_to_one(axes: Any) -> None:
+    """The same axis in every report; longer where an alpha is below 0."""
+    axes.set_xlim(min(-0.02, axes.get_xlim()[0] if axes.dataLim.x0 < 0 else 0), 1.02)
 
 
 def _words(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pipeline.metrics.estimate import Estimate
+from pipeline.report.words import METRICS, ONE_NUMBER, by_span
 from pipeline.results import HEADLINE, SIDES, Result, StepReport, counted_labels
 
 MEASURED = (*HEADLINE, "f1", "froc_area", "raw_agreement", "scored_share")
@@ -28,13 +29,13 @@ def result_table(result: Result) -> str:
 
 def metrics_table(metrics: Mapping[str, Estimate], names: Sequence[str]) -> str:
     """One suite alone: value, interval and what it rests on."""
-    rows = [["metric", "value", "95 % interval", "n", ""]]
+    rows = [["metric", "value", "95 % interval", "of", ""]]
     for name in names:
         if (estimate := metrics.get(name)) is not None:
             interval = "" if estimate.low is None else f"[{estimate.low:.2f}, {estimate.high:.2f}]"
             value = "undefined" if estimate.value is None else f"{estimate.value:.3f}"
             reason = (estimate.reason or "").removeprefix(f"{name} undefined: ")
-            rows.append([name, value, interval, str(estimate.n), reason])
+            rows.append([name, value, interval, f"{estimate.n} {METRICS[name].counted}", reason])
     return columns(rows)
 
 
@@ -52,10 +53,11 @@ def steps_table(steps: Sequence[StepReport], *more: Sequence[str]) -> str:
         return ""
     rows = []
     for step in steps:
-        kept = f"{len(step.kept)} of {len(step.changed)}"
+        kept = f"{len(step.kept)} of {len(step.changed)}" if step.changed else "-"
         cells = changes(step.before, step.after, step.gain)
         rows.append([step.optimizer, kept, *cells, f"{step.calls:,}", seconds(step)])
-    said = f"on {steps[0].traces} validation traces, read anew by the selection; the searches have seen these traces\n"
+    said = "kept: of the dimensions that the step changed, those that the selection found better\n"
+    said += f"on {steps[0].traces} validation traces, read anew by the selection; the searches have seen these traces\n"
     said += f"in brackets: {INTERVAL}"
     return f"{columns([STEP_COLUMNS, *rows, *more])}\n{said}"
 
@@ -64,7 +66,7 @@ def changes(
     before: Mapping[str, Estimate], after: Mapping[str, Estimate], gain: Mapping[str, Estimate]
 ) -> tuple[str, str, str, str]:
     """f1, its paired gain, coverage and alpha, as cells of `steps_table`."""
-    f1, coverage, alpha = (f"{_short(before.get(n))} -> {_short(after.get(n))}" for n in ("f1", "coverage", "alpha"))
+    f1, coverage, alpha = (f"{short(before.get(n))} -> {short(after.get(n))}" for n in ("f1", "coverage", "alpha"))
     return f1, with_interval(gain.get("f1"), "+"), coverage, alpha
 
 
@@ -107,7 +109,7 @@ def _headline(result: Result) -> str:
         cells.append(with_interval(result.differences.get(metric), "+"))
         cells += [with_interval(result.sides[name].metrics.get(metric)) for name in rest]
         rows.append([metric, *cells])
-    return columns(rows)
+    return columns(rows) + (f"\n{ONE_NUMBER}" if by_span(result) else "")
 
 
 def metrics_shown(result: Result) -> list[str]:
@@ -122,7 +124,7 @@ def _controls(result: Result) -> str:
     rows = [["controls", *names]]
     for control in result.controls:
         metrics = result.sides[control].metrics
-        cells = [_short(metrics.get(name)) + ("*" if control in result.beaten.get(name, ()) else "") for name in names]
+        cells = [short(metrics.get(name)) + ("*" if control in result.beaten.get(name, ()) else "") for name in names]
         rows.append([control.replace("_", " "), *cells])
     return columns(rows) + f"\n{MARK}"
 
@@ -135,7 +137,7 @@ def _dimensions(result: Result) -> str:
     rows = [[f"{result.before} -> tuned", "labels", *names]]
     for dimension, metrics in before.items():
         tuned = after.get(dimension, {})
-        cells = [f"{_short(metrics.get(name))} -> {_short(tuned.get(name))}" for name in names]
+        cells = [f"{short(metrics.get(name))} -> {short(tuned.get(name))}" for name in names]
         labels = metrics["coverage"].n if "coverage" in metrics else 0
         rows.append([dimension, str(labels), *cells])
     return columns(rows)
@@ -156,7 +158,7 @@ def verdict_line(result: Result) -> str:
     if not result.sides:
         return result.verdict
     name = result.primary
-    before, after = (_short(result.sides[side].metrics.get(name)) for side in ("seed", "tuned"))
+    before, after = (short(result.sides[side].metrics.get(name)) for side in ("seed", "tuned"))
     gain = with_interval(result.differences.get(name), "+")
     counts = [f"{len(said)} {state}" for state, said in result.conditions.items() if said]
     held = f"; conditions: {', '.join(counts)}" if counts else ""
@@ -174,7 +176,9 @@ def notes(result: Result) -> list[str]:
     if result.labels_needed is not None:
         lines.append(f"about {result.labels_needed} more labelled traces would decide it")
     if result.test_uses > 1:
-        lines.append(f"use {result.test_uses} of this testset: it is spent, trust a new one more")
+        lines.append(
+            f"use {result.test_uses} of this testset: the more uses, the less a PASS says; trust a new one more"
+        )
     for side in (name for name in SIDES if name in result.sides):
         for metric, estimate in result.sides[side].metrics.items():
             if metric in HEADLINE and estimate.value is None:
@@ -193,5 +197,5 @@ def _verdict(result: Result) -> str:
     return "\n".join([*lines, f"Cost: {result.usage.calls:,} calls, {result.usage.tokens:,} tokens, {cost}"])
 
 
-def _short(estimate: Estimate | None) -> str:
+def short(estimate: Estimate | None) -> str:
     return "-" if estimate is None or estimate.value is None else f"{estimate.value:.2f}"

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import html
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 from pipeline.metrics.estimate import Estimate
+from pipeline.report import plots
 from pipeline.report.page import report_html, write_report
+from pipeline.report.table import MEASURED, metrics_shown
+from pipeline.report.words import CONTROLS, METRICS
 from pipeline.results import Result
 
 
@@ -50,11 +54,12 @@ def test_the_page_needs_nothing_else(result: Result) -> None:
 
 def test_what_it_says(result: Result) -> None:
     text = report_html(result)
-    assert "0.75 [0.70, 0.80]" in text
+    assert "<td>0.75<br><small class=dim>[0.70, 0.80]</small></td>" in text
     assert "PASS" in text
     assert "1,234" in text
     assert "plan quality" in text
-    assert "1.00* " in text or "1.00 [0.05, 0.15]*" in text
+    assert "<td>flag all</td><td>1.00*</td>" in text
+    assert "0.50 \u2192 0.75<br><small class=dim>[0.45, 0.55] \u2192 [0.70, 0.80]</small>" in text
     for name in ("generic judges", "tuned judges", "holistic judge", "flag all"):
         assert name in text
 
@@ -64,6 +69,28 @@ def test_what_did_not_hold_stands_first(result: Result) -> None:
     text = report_html(replace(result, verdict="FAIL", reasons=("coverage fell",), conditions=held))
     assert "FAIL</span> <b>f1 0.50 -&gt; 0.75, +0.25 [+0.10, +0.40], 60 traces; conditions: 1 failed, 1 open" in text
     assert re.findall("<td><span class=(failed|open|held)>", text) == ["failed", "open", "held"]
+
+
+def test_it_explains_itself(result: Result) -> None:
+    text = html.unescape(report_html(result))
+    for metric in metrics_shown(result):
+        assert METRICS[metric].text in text, metric
+    assert "generic: the judges as shipped; tuned: what the search made of them" in text
+    assert "lower is better" in text
+    assert CONTROLS in text
+    assert set(MEASURED) <= set(METRICS)
+    own = report_html(replace(result, generic=False))
+    assert "champion: the judges that the search began with" in own
+    assert "generic" not in own  # in plots too
+
+
+def test_plots_of_shares_have_one_axis(result: Result) -> None:
+    """From 0 to 1 in every report, so that two of them can be compared; a lower one where an alpha is below 0."""
+    for low, ticks in ((0.5, ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]), (-0.3, ["-0.2", "0.0"])):
+        seed = replace(result.sides["seed"], metrics={"alpha": Estimate(low, low - 0.05, low + 0.05, 9)})
+        found = plots.intervals(replace(result, sides={"seed": seed}))
+        shown = [text.replace("\u2212", "-") for text in re.findall(r"<text[^>]*>([^<]+)</text>", found)]
+        assert [text for text in shown if re.fullmatch(r"-?\d\.\d", text)][: len(ticks)] == ticks
 
 
 def test_texts_are_escaped(result: Result) -> None:
@@ -111,9 +138,12 @@ def test_it_says_what_each_step_added(result: Result) -> None:
     text = report_html(result)
     section = text.partition("What each step of the search added")[2].partition("<h2>")[0]
     rows = [re.sub(r"<[^>]+>", " ", row).split() for row in section.split("<tr>")[2:]]
-    assert [row[0] for row in rows] == ["generic", "gepa", "evolution"]
-    assert " ".join(rows[1]).startswith("gepa plan quality, tool calling plan quality, tool calling 0.70 [0.70, 0.70]")
-    assert " ".join(rows[1]).endswith("+0.20 [+0.15, +0.25] 12,445 22")
+    gepa, evolution = (" ".join(row) for row in rows)
+    assert gepa.startswith("gepa plan quality, tool calling 0.50 \u2192 0.70 +0.20 [+0.15, +0.25]")
+    assert gepa.endswith("12,445 22")
+    assert evolution.startswith("evolution plan quality , tool calling")
+    assert "<s>plan quality</s>" in section  # changed and not kept
+    assert "std" not in section
     assert "only the testset says how large the gain is" in section
     assert "What each step" not in report_html(replace(result, steps=result.steps[:1]))
 

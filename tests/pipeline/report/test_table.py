@@ -6,6 +6,7 @@ import pytest
 
 from pipeline.metrics.estimate import Estimate
 from pipeline.report.table import columns, metrics_table, money, result_table, steps_table, with_interval
+from pipeline.report.words import ONE_NUMBER
 from pipeline.results import Result
 
 
@@ -49,8 +50,9 @@ def test_it_says_what_each_step_added(result: Result) -> None:
         "evolution 0 of 2 0.70 -> 0.70 +0.00 [-0.05, +0.05] 0.70 -> 0.70 0.70 -> 0.70 12,445 22"
     )
     assert " ".join(lines[heading + 4]) == "testset 0.50 -> 0.75 +0.25 [+0.10, +0.40] 0.50 -> 0.75 0.50 -> -"
-    assert lines[heading + 5][:4] == ["on", "100", "validation", "traces,"]
-    assert " ".join(lines[heading + 6]) == "in brackets: 95 % interval by resampling whole tasks"
+    assert lines[heading + 5][:4] == ["kept:", "of", "the", "dimensions"]
+    assert lines[heading + 6][:4] == ["on", "100", "validation", "traces,"]
+    assert " ".join(lines[heading + 7]) == "in brackets: 95 % interval by resampling whole tasks"
 
 
 def test_judges_of_ones_own_are_not_called_generic(result: Result) -> None:
@@ -65,6 +67,18 @@ def test_a_time_that_nobody_knows_is_no_zero(result: Result) -> None:
     unknown = [replace(step, seconds=None) for step in result.steps]
     rows = [line.split() for line in steps_table(unknown).splitlines()[2:4]]
     assert [row[-2:] for row in rows] == [["12,445", "-"]] * 2
+
+
+def test_where_a_step_changed_nothing_nothing_can_be_kept(result: Result) -> None:
+    rows = [
+        line.split() for line in steps_table([replace(step, changed=(), kept=()) for step in result.steps]).split("\n")
+    ]
+    assert [row[:2] for row in rows[2:4]] == [["gepa", "-"], ["evolution", "-"]]
+
+
+def test_a_matcher_that_makes_two_metrics_one_is_told(result: Result) -> None:
+    assert ONE_NUMBER not in result_table(replace(result, provenance={"matcher": "text>=0.3"}))
+    assert f"\n{ONE_NUMBER}\n" in result_table(replace(result, provenance={"matcher": "span"}))
 
 
 def test_a_single_step_needs_no_table(result: Result) -> None:
@@ -99,7 +113,7 @@ def test_nothing_was_read(result: Result) -> None:
 def test_what_else_a_reader_must_know(result: Result) -> None:
     text = result_table(replace(result, labels_needed=300, test_uses=2, warnings=("seed: 1 refused",), cost=None))
     assert "about 300 more labelled traces would decide it" in text
-    assert "use 2 of this testset: it is spent" in text
+    assert "use 2 of this testset: the more uses, the less a PASS says" in text
     assert "warning: seed: 1 refused" in text
     text = result_table(replace(result, simulated=False, cost=None))
     assert "a simulated model" not in text
@@ -124,8 +138,8 @@ def test_one_suite_alone() -> None:
     metrics = {"coverage": Estimate(0.5, 0.4, 0.6, 7), "alpha": Estimate(None, n=2, reason="no variation")}
     lines = metrics_table(metrics, ("coverage", "precision", "alpha")).splitlines()
     assert [line.split() for line in lines[2:]] == [
-        ["coverage", "0.500", "[0.40,", "0.60]", "7"],
-        ["alpha", "undefined", "2", "no", "variation"],
+        ["coverage", "0.500", "[0.40,", "0.60]", "7", "labels"],
+        ["alpha", "undefined", "2", "pairs", "of", "trace", "and", "judge", "no", "variation"],
     ]
 
 
