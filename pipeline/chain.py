@@ -62,21 +62,39 @@ def run_steps(run: Run, lm: LM, folder: str, say: Say) -> list[StepResult]:
     return done
 
 
-def _searched(run: Run, lm: LM, done: Sequence[StepResult], program: JudgeProgram) -> OptimizationResult:
-    """One dimension's search in the latest step."""
-    number, current, name = len(done) - 1, done[-1], program.dimension
-    context = SearchContext(
+def unsearchable(run: Run, lm: LM) -> list[str]:
+    """Why no step can search any dimension, a line each; empty where one can, or changes programs without a search.
+    Known before the first call."""
+    development, lines = run.manifest.development(run.dataset), []
+    for number, step in enumerate(run.steps):
+        hindrance = getattr(step.optimizer, "hindrance", lambda *_: None)
+        for name, program in run.suite.programs.items():
+            if (why := hindrance(program, development, _context(run, lm, number))) is None:
+                return []
+            lines.append(f"{_place(run, number, name, step.optimizer.name)}: {why}")
+    return lines
+
+
+def _context(run: Run, lm: LM, number: int, bank: tuple[JudgeProgram, ...] = ()) -> SearchContext:
+    """What the searches of a step run with."""
+    return SearchContext(
         lm=lm,
         matcher=run.matcher,
-        reflection_model=current.step.reflection_model,
-        reflection_endpoint=current.step.reflection_endpoint,
+        reflection_model=run.steps[number].reflection_model,
+        reflection_endpoint=run.steps[number].reflection_endpoint,
         evaluate=EvaluateSettings(
             concurrency=run.config.judges.concurrency, seed=run.config.seed, first_repeat=number * STAGE_REPEATS
         ),
         seed=run.config.seed,
         locked=frozenset(run.manifest.testset),
-        bank=bank([step.results[name] for step in done[:-1]]),
+        bank=bank,
     )
+
+
+def _searched(run: Run, lm: LM, done: Sequence[StepResult], program: JudgeProgram) -> OptimizationResult:
+    """One dimension's search in the latest step."""
+    number, current, name = len(done) - 1, done[-1], program.dimension
+    context = _context(run, lm, number, bank([step.results[name] for step in done[:-1]]))
     with Clock(run.folder, f"{number + 1}/{name}") as clock:
         result = current.step.optimizer.optimize(program, run.manifest.development(run.dataset), context)
         clock.ended = not result.exhausted
@@ -99,10 +117,14 @@ def bank(results: Sequence[OptimizationResult]) -> tuple[JudgeProgram, ...]:
 
 
 def _tell(run: Run, number: int, name: str, result: OptimizationResult, say: Say) -> None:
-    place = f"{name} ({number + 1}/{len(run.steps)}, {result.optimizer})" if len(run.steps) > 1 else name
-    say(f"search of {place}: {result.reason} (ended: {result.stop_reason})")
+    say(f"search of {_place(run, number, name, result.optimizer)}: {result.reason} (ended: {result.stop_reason})")
     for warning in result.warnings:
         say(f"  warning: {warning}")
+
+
+def _place(run: Run, number: int, name: str, optimizer: str) -> str:
+    """A dimension's search, in words."""
+    return f"{name} ({number + 1}/{len(run.steps)}, {optimizer})" if len(run.steps) > 1 else name
 
 
 def _trial_lines(done: Sequence[StepResult]) -> Iterator[str]:
@@ -141,5 +163,7 @@ def search_summary(result: OptimizationResult) -> dict[str, Any]:
         "accepted": dict(Counter(trial.accepted for trial in result.trials)).get(True, 0),
         "judge_calls": result.judge_calls,
         "reflection_calls": result.reflection_calls,
+        "texts": result.texts,
+        "useless_texts": len(result.useless),
         "warnings": list(result.warnings),
     }

@@ -36,8 +36,8 @@ _EPILOG = """\
 `gpa-judges COMMAND --help` explains a command. Every command takes --json: one JSON document on stdout, all else on
 stderr. A command that was stopped is started again in the same words: what was paid is not paid twice.
 
-exit codes: 0 done; 1 validation FAIL; 2 bad input; 3 a provider failed for good; 4 budget used up;
-            5 validation INCONCLUSIVE; 70 a fault of this program; 130 interrupted
+exit codes: 0 done; 1 validation FAIL; 2 bad input; 3 a provider failed for good, or not one of its replies can be used;
+            4 budget used up; 5 validation INCONCLUSIVE; 70 a fault of this program; 130 interrupted
 """
 
 

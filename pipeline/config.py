@@ -36,6 +36,7 @@ def _tracking_uri(uri: str) -> str:
     return uri
 
 
+MODELS = "accepted is a LiteLLM model name such as openai/gpt-5, or simulated/default to try it out"
 TrackingUri = Annotated[str, AfterValidator(_tracking_uri)]
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from labeled_traces.files import read_yaml
 from labeled_traces.trace import TraceError
-from pipeline.config import ExperimentConfig, PipelineError, TuningConfig, validated
+from pipeline.config import ExperimentConfig, PipelineError, SearchConfig, TuningConfig, validated
 from pipeline.explain import unknown
 from pipeline.gates import Gates
 from pipeline.matching import MATCHERS
@@ -15,6 +16,7 @@ from pipeline.optimizers.base import Optimizer
 from pipeline.settings import build_optimizer
 
 T = TypeVar("T", bound=TuningConfig)
+_SQLITE = "sqlite:///"
 
 
 def load_config(path: Path) -> ExperimentConfig:
@@ -79,11 +81,31 @@ def _absolute(config: ExperimentConfig, folder: Path) -> ExperimentConfig:
     def at(path: Path | None) -> Path | None:
         return None if path is None else (folder / path.expanduser()).absolute()
 
+    tracking = config.tracking.model_copy(update={"uri": database_at(config.tracking.uri, folder)})
     return config.model_copy(
         update={
             "output": at(config.output),
+            "search": steps_at(config.search, folder),
+            "tracking": tracking,
             "data": config.data.model_copy(update={"path": at(config.data.path)}),
             "split": config.split.model_copy(update={"manifest": at(config.split.manifest)}),
             "judges": config.judges.model_copy(update={"programs": at(config.judges.programs)}),
         }
     )
+
+
+def steps_at(steps: Sequence[SearchConfig], folder: Path) -> tuple[SearchConfig, ...]:
+    """The steps of a search whose relative databases are relative to `folder`."""
+
+    def settings(step: SearchConfig) -> dict[str, Any]:
+        return {key: database_at(value, folder) if key == "storage" else value for key, value in step.settings.items()}
+
+    return tuple(step.model_copy(update={"settings": settings(step)}) for step in steps)
+
+
+def database_at(uri: str | None, folder: Path) -> str | None:
+    """A URI whose relative SQLite file is relative to `folder`; any other as it is."""
+    path = (uri or "").removeprefix(_SQLITE)
+    if uri is None or not uri.startswith(_SQLITE) or path[:1] in ("", "/", "$", ":"):
+        return uri
+    return f"{_SQLITE}{(folder / Path(path).expanduser()).absolute()}"

@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 import threading
+from collections import Counter
 from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -78,16 +79,30 @@ async def evaluate_async(
     return await run.all([*rows])
 
 
-def check_replies(judgments: Sequence[Judgment]) -> None:
-    """For results that are worth nothing without a single reply.
+class NoUsableReply(LMError):
+    """There are replies, and not one can be used: asked again, the model says the same."""
+
+
+def check_replies(judgments: Sequence[Judgment], *, usable: bool = True) -> None:
+    """For results that are worth nothing without a single reply; `usable`: one that can be used.
 
     Raises:
         LMError: every call failed.
+        NoUsableReply: no judgment can be used.
     """
     if judgments and all(judgment.outcome in _FAILED for judgment in judgments):
         last = judgments[-1]
         raise LMError(
             str(last.outcome), f"{len(judgments)} calls failed and none succeeded; the last one: {last.detail}"
+        )
+    if usable and judgments and not any(judgment.usable for judgment in judgments):
+        first = judgments[0]
+        counts = Counter(str(judgment.outcome) for judgment in judgments)
+        said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+        raise NoUsableReply(
+            str(first.outcome),
+            f"not one of {len(judgments)} judgments can be used ({said}); the first one, {first.dimension} on trace "
+            f"{first.trace_id}: {first.detail}; accepted is a model that gives the reply format of the prompt",
         )
 
 

@@ -104,7 +104,7 @@ def measure(work: Measurement, say: Say) -> Measured:
         PipelineError, JudgeError, TraceError: bad input, before the first call.
         LeakageError: held-out traces would be read, and a text of the judges was copied from them.
         BudgetExhausted: the budget ended; the judgments so far are in the folder.
-        LMError: no call succeeded.
+        LMError: no call succeeded, or no reply can be used.
     """
     suite = _suite(work)
     shared = uses_beside(work.data)

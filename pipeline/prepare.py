@@ -16,7 +16,7 @@ from labeled_traces.dataset import Dataset
 from labeled_traces.label import DIMENSIONS
 from labeled_traces.simulated import FaultRates, rate, shuffle_labels, simulate
 from labeled_traces.split import SplitManifest, make_split
-from pipeline.config import ExperimentConfig, PipelineError, SearchConfig, SimulatedData
+from pipeline.config import MODELS, ExperimentConfig, PipelineError, SearchConfig, SimulatedData
 from pipeline.config_file import build_settings
 from pipeline.gates import Gates
 from pipeline.held_out import check_leak
@@ -83,6 +83,8 @@ def prepare(config: ExperimentConfig, say: Say) -> Run:
         PipelineError, JudgeError, TraceError: something is not as it should be; nothing was spent.
         LeakageError: the split's parts have something in common, or a text of the judges was copied from the testset.
     """
+    if config.data.path is not None and config.judges.programs is None and config.judges.model is None:
+        raise PipelineError(f"judges.model is needed for data of your own: {MODELS}")
     settings = build_settings(config)
     suite, holistic = load_judges(config)
     dataset = load_data(config)

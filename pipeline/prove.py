@@ -39,7 +39,7 @@ def prove(run: Run, tuned: JudgeSuite, lm: LedgerLM, say: Say) -> Result:
     Raises:
         LeakageError: a tuned text was copied from a test trace.
         BudgetExhausted: the budget ended; the judgments so far are in the folder.
-        LMError: no call succeeded.
+        LMError: no call succeeded, or no reply can be used.
         TraceError, PipelineError: a damaged file in the folder, before the first call.
     """
     testset, steps = run.manifest.testset_of(run.dataset), load_steps(run.folder)
@@ -121,7 +121,8 @@ def _judge(run: Run, name: str, suite: JudgeSuite, rows: Sequence[LabeledTrace],
         save_judgments(path, stop.judgments)
         raise
     save_judgments(path, judgments)
-    check_replies(judgments)
+    # Of the other sides that is a result: theirs is the share that was scored.
+    check_replies(judgments, usable=name == SEED)
     return suite.rule.apply(judgments)
 
 

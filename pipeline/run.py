@@ -9,7 +9,8 @@ from judges.budget import Price, Usage
 from judges.connect import Models
 from judges.ledger import LedgerLM
 from judges.program import JudgeSuite
-from pipeline.config import ExperimentConfig
+from pipeline.chain import unsearchable
+from pipeline.config import ExperimentConfig, PipelineError
 from pipeline.cost import Cost, announce, suite_cost, uncounted_cost
 from pipeline.prepare import Run, Say, prepare, reopen
 from pipeline.prove import prove
@@ -34,7 +35,7 @@ def run_experiment(config: ExperimentConfig, say: Say) -> Result:
         LeakageError: the testset would reach an optimiser or a prompt.
         BudgetExhausted, LMError: as their names say; what was paid is kept, and the same call resumes the run.
     """
-    run = prepare(config, say)
+    run = _prepared(config, say)
     with tracked(run) as tracker, run.open_lm() as lm:
         _announce(run, tuning_cost(run) + testset_cost(run), lm, say)
         tuned = _tune(run, lm, tracker, say)
@@ -43,7 +44,7 @@ def run_experiment(config: ExperimentConfig, say: Say) -> Result:
 
 def optimize(config: ExperimentConfig, say: Say) -> tuple[Run, JudgeSuite, Usage]:
     """Up to the tuned programs, with what was spent; the testset is not touched. Raises as `run_experiment`."""
-    run = prepare(config, say)
+    run = _prepared(config, say)
     with tracked(run) as tracker, run.open_lm() as lm:
         _announce(run, tuning_cost(run), lm, say)
         return run, _tune(run, lm, tracker, say), lm.spent()
@@ -80,6 +81,22 @@ def testset_cost(run: Run) -> Cost:
     rows, repeats = list(run.manifest.testset_of(run.dataset)), run.config.validation.repeats
     cost = suite_cost(run.suite, rows, 2 * repeats, _models(run))
     return cost if run.holistic is None else cost + suite_cost(run.holistic, rows, repeats, _models(run))
+
+
+def _prepared(config: ExperimentConfig, say: Say) -> Run:
+    """
+    Raises:
+        PipelineError, JudgeError, TraceError, LeakageError: as `prepare`; or nothing can be searched.
+    """
+    run = prepare(config, say)
+    with run.open_lm() as lm:
+        if why := unsearchable(run, lm):
+            lines = "".join(f"\n  {line}" for line in why)
+            raise PipelineError(
+                f"nothing can be searched, so nothing was spent: accepted are more labelled traces, or other "
+                f"search.settings (min_labels, max_calls){lines}"
+            )
+    return run
 
 
 def _models(run: Run) -> Models:

@@ -99,7 +99,7 @@ def score(work: Scoring, say: Say) -> Scored:
     Raises:
         PipelineError: no MLflow, experiment or champion there; or another process scores this experiment.
         BudgetExhausted: the budget ended; what was judged is logged, and the same call goes on.
-        LMError: no call succeeded.
+        LMError: no call succeeded, or no reply can be used (which is logged too).
     """
     champions = Registry(work.uri, work.judges or work.experiment, work.prefix).champions()
     if not champions:
@@ -121,7 +121,8 @@ def _score(
     say(f"{found.traces} traces, {len(found.new)} with a score missing")
     today = f"score {datetime.now(UTC):%Y-%m-%d}"
     with open_lm(work.out / "ledger.sqlite", today, work.budget, work.prices, work.timeout) as lm:
-        announce(found.cost(suite, Models(work.prices, work.timeout)), work.budget, say)
+        if found.new:
+            announce(found.cost(suite, Models(work.prices, work.timeout)), work.budget, say)
         writer = _Writer(store, champions, suite, work.prefix)
         try:
             for batch in found.batches():
@@ -129,6 +130,7 @@ def _score(
                 say(f"{writer.logged} of {len(found.new)} traces judged")
         finally:
             usage = lm.spent()
+    check_replies(writer.judgments)
     return Scored(
         champions=champions,
         traces=found.traces,
@@ -218,7 +220,7 @@ class _Writer:
         except EvaluationStopped as stop:
             self._log(batch, stop.judgments)
             raise
-        check_replies(judgments)
+        check_replies(judgments, usable=False)
         self._log(batch, judgments)
 
     def _log(self, batch: Sequence[_New], judgments: Sequence[Judgment]) -> None:

@@ -32,7 +32,7 @@ def select_steps(run: Run, done: Sequence[StepResult], lm: LM, say: Say) -> tupl
 
     Raises:
         BudgetExhausted: the budget ended; the readings so far are in the folder.
-        LMError: no call succeeded.
+        LMError: no call succeeded, or no reply can be used.
     """
     if len(done) == 1:
         return done[0].suite, [_report(done[0], _changed(done[0]))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -26,7 +26,7 @@ def tune(run: Run, lm: LM, say: Say) -> JudgeSuite:
 
     Raises:
         BudgetExhausted: the budget ended; what was found so far is in the folder, `metrics.json` is not.
-        LMError: no call succeeded.
+        LMError: no call succeeded, or no reply can be used.
     """
     # Of an earlier tuning: beside programs that are being written anew it would vouch for half of them.
     run.folder[METRICS].unlink(missing_ok=True)
@@ -65,6 +65,17 @@ def check_tuned(run: Run) -> None:
             f"{run.folder.path}: the judges were tuned on another split (hash {tuned_on}) than split.json is now "
             f"(hash {run.manifest.hash}): start `gpa-judges optimize` again"
         )
+
+
+def useless_reflection(summary: Mapping[str, Any]) -> str | None:
+    """What to say where not one text that the reflection models wrote could be tried: then "no gain found" means
+    nothing. `summary`: what `tune` wrote."""
+    searches = [search for step in summary["searches"] for search in step.values()]
+    texts = sum(search.get("texts", 0) for search in searches)
+    if not texts or texts > sum(search["useless_texts"] for search in searches):
+        return None
+    why = next((line for search in searches for line in search["warnings"] if "could not be tried" in line), "")
+    return f"not one of {texts} texts of the reflection model could be tried, so nothing was searched: {why}"
 
 
 def load_steps(folder: RunFolder) -> tuple[StepReport, ...]:

@@ -27,7 +27,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--judges", type=Path, metavar="DIR", help="judge programs, an exported folder, or a tuned run")
     which.add_argument("--holistic", action="store_true", help="the one judge for all dimensions instead of the seven")
-    parser.add_argument("--model", metavar="NAME", help="a LiteLLM model name, or simulated/default")
+    parser.add_argument(
+        "--model", metavar="NAME", help="a LiteLLM model name, or simulated/default to try it out (that of --judges)"
+    )
     parser.add_argument("--endpoint", metavar="URL", help="base URL of an OpenAI-compatible server")
     parser.add_argument("--repeats", type=count, default=1, metavar="N", help="readings of every trace (1)")
     parser.add_argument("--split", type=Path, metavar="FILE", help="a manifest that `gpa-judges split` wrote")
@@ -49,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, out: Output) -> int:
     from judges.budget import Budget, Price
-    from pipeline.config import PipelineError
+    from pipeline.config import MODELS, PipelineError
     from pipeline.evaluate import EvaluateSettings
     from pipeline.measure import Measurement, measure
     from pipeline.report.table import MEASURED, metrics_table, money, reader
@@ -57,6 +59,8 @@ def run(args: argparse.Namespace, out: Output) -> int:
 
     if args.price and not args.model:
         raise PipelineError("--price belongs to --model: accepted are both")
+    if args.model is None and args.judges is None:
+        raise PipelineError(f"--model NAME is needed: {MODELS}; or --judges DIR, whose judges name their model")
     work = Measurement(
         data=args.data,
         judges=args.judges,

@@ -32,7 +32,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
     from pipeline.report.table import columns, money, steps_table
     from pipeline.run import optimize
     from pipeline.run_folder import METRICS, TUNED
-    from pipeline.tune import load_steps
+    from pipeline.tune import load_steps, useless_reflection
 
     run, suite, usage = optimize(load_config(args.experiment), out.say)
     metrics = run.folder.read_json(METRICS)
@@ -48,6 +48,9 @@ def run(args: argparse.Namespace, out: Output) -> int:
     following = f"Next, on the testset:\n  {command('validate', run.folder.path)}"
     if suite.hash == run.suite.hash:
         following = "Nothing was changed, so there is nothing to validate: do not spend the testset on it."
+    useless = useless_reflection(metrics) if suite.hash == run.suite.hash else None
+    if useless is not None:
+        following = f"WARNING: {useless}"
     parts = (columns(rows), steps_table(load_steps(run.folder)), about, following)
     out.result(
         "\n\n".join(part for part in parts if part),
@@ -59,7 +62,8 @@ def run(args: argparse.Namespace, out: Output) -> int:
             "calls": usage.calls,
             "tokens": usage.tokens,
             "cost": usage.dollars,
+            "warning": useless,
             **metrics,
         },
     )
-    return 0
+    return 0 if useless is None else 3

@@ -57,7 +57,9 @@ def run(args: argparse.Namespace, out: Output) -> int:
 
 def _next_steps(result: Result) -> str:
     run, champions = result.run_dir, result.names["seed"]
+    # MLflow cannot run a simulated model.
+    to = "folder" if result.simulated else "mlflow"
     return {
-        "PASS": f"Next, to ship them:\n  {command('export', run, '--to', 'mlflow')}",
+        "PASS": f"Next, to ship them:\n  {command('export', run, '--to', to)}",
         "FAIL": f"Next: keep the {champions}; `gpa-judges optimize` with other steps or settings, and a new testset",
     }.get(result.verdict, f"Next: keep the {champions} until it is decided: more labelled traces, then optimize anew")

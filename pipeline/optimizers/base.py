@@ -60,7 +60,8 @@ class OptimizationResult:
 
     `reason` says in words why this program; `stop_reason` why the search ended. `gain` is the paired difference to the
     input program of what the optimiser raises (the per-trace score, or its `objective`), with fresh repeats.
-    `exhausted` is True where the run's budget ended it. `optimizer` and `versions` name what really ran.
+    `exhausted` is True where the run's budget ended it. `optimizer` and `versions` name what really ran. `texts`: how
+    many the reflection model was to write; `useless`: why some of them could not even be tried.
     """
 
     program: JudgeProgram
@@ -72,6 +73,8 @@ class OptimizationResult:
     gain: Estimate | None = None
     judge_calls: int = 0
     reflection_calls: int = 0
+    texts: int = 0
+    useless: tuple[str, ...] = ()
     exhausted: bool = False
     warnings: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -81,7 +84,8 @@ class Optimizer(Protocol):
     """Searches a program; returns a new one and leaves its input unchanged. Equal seeds give equal results.
 
     Settings are a frozen dataclass that the constructor takes as `settings`: see `pipeline.settings.build_optimizer`.
-    One that never asks the reflection model says so with `reflects = False`.
+    One that never asks the reflection model says so with `reflects = False`; one that can tell before the first call
+    that there is nothing to search says why in `hindrance`, which takes what `optimize` takes.
     """
 
     name: str

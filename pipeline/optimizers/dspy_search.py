@@ -77,6 +77,10 @@ class DspyOptimizer:
         """
         return _Search(self.settings, program, development, context).run()
 
+    def hindrance(self, program: JudgeProgram, development: Development, context: SearchContext) -> str | None:
+        """As `Search.hindrance`."""
+        return _Search(self.settings, program, development, context).hindrance()
+
 
 @dataclass
 class _Candidate:
@@ -104,6 +108,7 @@ class _Search(Search):
     """One search: what it may spend, and what it has read."""
 
     name = DspyOptimizer.name
+    unit = "trial"
 
     def __init__(
         self, settings: DspySettings, program: JudgeProgram, development: Development, context: SearchContext
@@ -118,12 +123,8 @@ class _Search(Search):
         self.told: list[float] = []
 
     def run(self) -> OptimizationResult:
-        few = self.too_few_labels()
-        if few is not None:
-            return self._end(self.kept(few), "nothing was searched")
-        if self.affordable < 1:
-            spent = "the budget does not pay for one trial"
-            return self._end(self.kept(spent), spent)
+        if (hindrance := self.hindrance()) is not None:
+            return self.result(self.kept(hindrance), "nothing was searched")
         try:
             stop_reason = self._searched()
             candidates = best_first(self.trials)
@@ -165,10 +166,12 @@ class _Search(Search):
         """The instructions without doubles and without those that the checks refuse; the first is the input's own."""
         own, *proposed = instructions
         passed = [own]
+        self.reflector.texts += len(proposed)
         for text in proposed:
             reason = self.checks.refuse({self.settings.part: text}).get(self.settings.part)
             if reason is not None:
                 self.refused.append(f"{self.settings.part}: {reason}")
+                self.reflector.useless.append(self.refused[-1])
             elif text not in passed:
                 passed.append(text)
         return passed
@@ -232,12 +235,8 @@ class _Search(Search):
 
     # -- what it costs -------------------------------------------------------------------------------------------
 
-    @property
-    def affordable(self) -> int:
-        """How many trials the budget pays for, beside the input program's reading and the selection."""
-        reading = len(self.val) * self.settings.repeats
-        left = self.settings.max_calls - reading - self.settings.selection.calls(len(self.val))
-        return max(0, left // reading)
+    def floor(self, count: int) -> int:
+        return (1 + count) * len(self.val) * self.settings.repeats + self.settings.selection.calls(len(self.val))
 
     def _warnings(self) -> tuple[str, ...]:
         trials = min(self.settings.max_trials, self.affordable)

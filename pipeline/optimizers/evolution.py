@@ -59,11 +59,16 @@ class EvolutionOptimizer:
         """
         return _Search(self.settings, self.objective, program, development, context).run()
 
+    def hindrance(self, program: JudgeProgram, development: Development, context: SearchContext) -> str | None:
+        """As `Search.hindrance`."""
+        return _Search(self.settings, self.objective, program, development, context).hindrance()
+
 
 class _Search(Search):
     """One evolution: the traces it reads on, what it may spend, its islands and its trials."""
 
     name = EvolutionOptimizer.name
+    unit = "candidate"
 
     def __init__(
         self,
@@ -103,12 +108,8 @@ class _Search(Search):
         return search, choose_rows(others, dimension, settings.val_traces, seed, clean_each=math.inf)
 
     def run(self) -> OptimizationResult:
-        few = self.too_few_labels()
-        if few is not None:
-            return self.result(self.kept(few), "nothing was searched")
-        if self.affordable < 1:
-            spent = "the budget does not pay for one candidate"
-            return self.result(self.kept(spent), spent, warnings=self._warnings())
+        if (hindrance := self.hindrance()) is not None:
+            return self.result(self.kept(hindrance), "nothing was searched")
         exhausted = False
         try:
             stop_reason = self._evolve()
@@ -235,18 +236,15 @@ class _Search(Search):
         """The most that the choice can cost: the second reading and the proof."""
         return self.settings.reread * self._candidate_calls + self.settings.selection.calls(len(self.val))
 
-    @property
-    def affordable(self) -> int:
-        """How many candidates the budget pays for."""
-        left = self.settings.max_calls - 2 * self._candidate_calls - self._last_calls
-        return max(0, left // self._candidate_calls)
+    def floor(self, count: int) -> int:
+        return (2 + count) * self._candidate_calls + self._last_calls
 
     def _warnings(self) -> tuple[str, ...]:
         enough = FEW_ROUNDS * self.settings.islands
         if self.affordable >= enough:
             return ()
-        floor = (2 + enough) * self._candidate_calls + self._last_calls
         return (
             f"max_calls {self.settings.max_calls} pays for {self.affordable} candidates on {self.settings.islands} "
-            f"islands, so nothing can spread and be built upon: {enough} need at least {floor} judge calls",
+            f"islands, so nothing can spread and be built upon: {enough} candidates need at least "
+            f"{self.floor(enough)} judge calls",
         )

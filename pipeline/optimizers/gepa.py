@@ -51,11 +51,16 @@ class GepaOptimizer:
         """
         return _Search(self.settings, program, development, context).run()
 
+    def hindrance(self, program: JudgeProgram, development: Development, context: SearchContext) -> str | None:
+        """As `Search.hindrance`."""
+        return _Search(self.settings, program, development, context).hindrance()
+
 
 class _Search(Search):
     """One search: what it may spend, and how gepa runs it."""
 
     name = GepaOptimizer.name
+    unit = "proposal"
 
     def __init__(
         self, settings: GepaSettings, program: JudgeProgram, development: Development, context: SearchContext
@@ -66,12 +71,8 @@ class _Search(Search):
         self.batch = min(settings.minibatch, len(self.train))
 
     def run(self) -> OptimizationResult:
-        few = self.too_few_labels()
-        if few is not None:
-            return self.result(self.kept(few), "nothing was searched")
-        if self.affordable < 1:
-            spent = "the budget does not pay for one proposal"
-            return self.result(self.kept(spent), spent, warnings=self._warnings())
+        if (hindrance := self.hindrance()) is not None:
+            return self.result(self.kept(hindrance), "nothing was searched")
         adapter, stop_reason = self._searched()
         if adapter.broken is not None and not isinstance(adapter.broken, TooFewUsable):
             raise adapter.broken
@@ -151,19 +152,15 @@ class _Search(Search):
         rows = len(self.val) + (len(self.train) if self.settings.select_on_train else 0)
         return self.settings.selection.calls(rows)
 
-    @property
-    def affordable(self) -> int:
-        """How many proposals the budget pays for, if each of them goes all the way."""
-        left = self.settings.max_calls - self._val_calls - self._selection_calls
-        return max(0, left // self._iteration_calls)
+    def floor(self, count: int) -> int:
+        return self._val_calls + self._selection_calls + count * self._iteration_calls
 
     def _warnings(self) -> tuple[str, ...]:
         if self.affordable >= FEW_PROPOSALS:
             return ()
-        floor = self._val_calls + self._selection_calls + FEW_PROPOSALS * self._iteration_calls
         return (
             f"max_calls {self.settings.max_calls} pays for {self.affordable} proposals, so the search has not "
-            f"converged: {FEW_PROPOSALS} need at least {floor} judge calls",
+            f"converged: {FEW_PROPOSALS} proposals need at least {self.floor(FEW_PROPOSALS)} judge calls",
         )
 
     # -- how it ends ---------------------------------------------------------------------------------------------

@@ -57,11 +57,16 @@ class OptunaOptimizer:
         """
         return _Search(self.settings, program, development, context).run()
 
+    def hindrance(self, program: JudgeProgram, development: Development, context: SearchContext) -> str | None:
+        """As `Search.hindrance`."""
+        return _Search(self.settings, program, development, context).hindrance()
+
 
 class _Search(Search):
     """One search: its points, what it may spend, and how it ends."""
 
     name = OptunaOptimizer.name
+    unit = "program beside the input"
 
     def __init__(
         self, settings: OptunaSettings, program: JudgeProgram, development: Development, context: SearchContext
@@ -73,12 +78,8 @@ class _Search(Search):
         self._known: dict[str, tuple[float | None, Limits]] = {}
 
     def run(self) -> OptimizationResult:
-        few = self.too_few_labels()
-        if few is not None:
-            return self.result(self.kept(few), "nothing was searched")
-        if self.affordable < 1:
-            spent = "the budget does not pay for one program beside the input"
-            return self.result(self.kept(spent), spent, warnings=self._warnings())
+        if (hindrance := self.hindrance()) is not None:
+            return self.result(self.kept(hindrance), "nothing was searched")
         exhausted = False
         with open_study(self._study_name, self.context.seed, self.settings.storage) as study:
             try:
@@ -212,19 +213,15 @@ class _Search(Search):
     def _selection_calls(self) -> int:
         return self.settings.selection.calls(len(self.val))
 
-    @property
-    def affordable(self) -> int:
-        """How many programs the budget pays for beside the input."""
-        left = self.settings.max_calls - self._program_calls - self._selection_calls
-        return max(0, left // self._program_calls)
+    def floor(self, count: int) -> int:
+        return (1 + count) * self._program_calls + self._selection_calls
 
     def _warnings(self) -> tuple[str, ...]:
         said = []
         if self.affordable < FEW_PROGRAMS:
-            floor = (1 + FEW_PROGRAMS) * self._program_calls + self._selection_calls
             said.append(
                 f"max_calls {self.settings.max_calls} pays for {self.affordable} programs beside the input: "
-                f"{FEW_PROGRAMS} need at least {floor} judge calls"
+                f"{FEW_PROGRAMS} programs need at least {self.floor(FEW_PROGRAMS)} judge calls"
             )
         if not self.context.bank:
             said.append("the bank is empty, so there are no texts to choose from: only examples and knobs are searched")

@@ -15,6 +15,9 @@ from pipeline.optimizers.examples import ExampleBuilder
 from pipeline.optimizers.proposals import ProposalChecks
 from pipeline.optimizers.reflection import NoReflection, Reflector, feedback
 
+EXAMPLES = "examples"
+"""The part that code proposes, and no model."""
+
 
 @dataclass(frozen=True)
 class Told:
@@ -88,9 +91,12 @@ class Proposer:
                 changed[part] = text
         faults = self.checks.refuse(changed)
         refused += [f"{part}: {reason}" for part, reason in faults.items()]
+        written = [part for part in parts if part != EXAMPLES]
+        self.reflector.texts += len(written)
+        self.reflector.useless += [why for why in refused if why.split(":")[0] in written]
         return Proposal({part: text for part, text in changed.items() if part not in faults}, tuple(refused), replied)
 
     def _text(self, parent: JudgeProgram, part: str, told: Told, draw: random.Random) -> str | None:
-        if part == "examples":
+        if part == EXAMPLES:
             return self.examples.propose(parent, told.missed, told.spurious, told.trace_ids, draw)
         return self.reflector.propose(part, parent.parts[part], told.lines)

@@ -80,13 +80,18 @@ class NoReflection(LMError):
 
 
 class Reflector:
-    """Asks the reflection model for new texts. An equal prompt that is asked again in this search is a new repeat."""
+    """Asks the reflection model for new texts. An equal prompt that is asked again in this search is a new repeat.
+
+    `texts`: how many it was to write; `useless`: why some of them could not even be tried.
+    """
 
     def __init__(self, context: SearchContext, dimension: str) -> None:
         self.context = context
         self.dimension = dimension
         self.calls = 0
         self.replies = 0
+        self.texts = 0
+        self.useless: list[str] = []
         self._asked: Counter[tuple[Message, ...]] = Counter()
 
     def propose(self, part: str, current: str, lines: Sequence[str]) -> str | None:

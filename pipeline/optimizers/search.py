@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from judges.judgment import HOLISTIC
@@ -19,6 +19,8 @@ class SearchSettings(Protocol):
     """What the settings of every search have. Traces: at most so many, half of them without labels of the dimension."""
 
     @property
+    def max_calls(self) -> int: ...
+    @property
     def train_traces(self) -> int: ...
     @property
     def val_traces(self) -> int: ...
@@ -29,9 +31,11 @@ class SearchSettings(Protocol):
 
 
 class Search:
-    """One search of one dimension's program; `name` is the optimiser's, `versions` are those of its libraries."""
+    """One search of one dimension's program; `name` is the optimiser's, `versions` are those of its libraries, `unit`
+    is what it reads one after the other."""
 
     name: str
+    unit: str
     versions: Mapping[str, str]
 
     def __init__(
@@ -54,17 +58,30 @@ class Search:
         self.scorer = Scorer(context, program.dimension)
         self.reflector = Reflector(context, program.dimension)
         self._min_labels = settings.min_labels
+        self._max_calls = settings.max_calls
 
-    def too_few_labels(self) -> str | None:
-        """Why nothing can be searched, if so."""
+    def hindrance(self) -> str | None:
+        """Why nothing can be searched, if so: known before the first call."""
+        dimension, least = self.program.dimension, self._min_labels
         for name, rows in (("trainset", self.train), ("valset", self.val)):
-            labelled = sum(bool(row.errors_of(self.program.dimension)) for row in rows)
-            if labelled < self._min_labels:
-                return (
-                    f"too few labels: {labelled} traces of the {name} have one of {self.program.dimension}, at least "
-                    f"{self._min_labels} are needed"
-                )
+            labelled = sum(bool(row.errors_of(dimension)) for row in rows)
+            if labelled < least:
+                there = f"{labelled} traces of the {name} have one of {dimension}"
+                return f"too few labels: {there}, at least {least} are needed in trainset and valset each (min_labels)"
+        if self.affordable < 1:
+            said = f"max_calls {self._max_calls} does not pay for one {self.unit}"
+            return f"{said}: {self.floor(1)} judge calls for each dimension do"
         return None
+
+    def floor(self, count: int) -> int:
+        """The most judge calls that so many units need, with all that is read beside them."""
+        raise NotImplementedError
+
+    @property
+    def affordable(self) -> int:
+        """How many units `max_calls` pays for, if each of them goes all the way."""
+        none, one = self.floor(0), self.floor(1)
+        return max(0, (self._max_calls - none) // (one - none))
 
     def kept(self, reason: str) -> Selection:
         """The input program, and why."""
@@ -94,10 +111,21 @@ class Search:
             gain=selection.gain,
             judge_calls=self.scorer.calls,
             reflection_calls=self.reflector.calls,
+            texts=self.reflector.texts,
+            useless=tuple(self.reflector.useless),
             exhausted=exhausted,
-            warnings=warnings,
+            warnings=(*warnings, *self._useless()),
             versions=self.versions,
         )
+
+    def _useless(self) -> Iterator[str]:
+        """Some refused texts are part of every search."""
+        texts, useless = self.reflector.texts, self.reflector.useless
+        if 2 * len(useless) > texts:
+            yield (
+                f"{len(useless)} of {texts} texts of the reflection model {self.context.reflection_model} could not be "
+                f"tried: {useless[0]}"
+            )
 
 
 def shown_traces(*programs: JudgeProgram) -> set[str]:

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from pipeline.config import ExperimentConfig, Section, Shares, TrackingUri, TuningConfig
-from pipeline.config_file import checked, parse_config, read_config
+from pipeline.config_file import checked, database_at, parse_config, read_config, steps_at
 from pipeline.explain import unknown
 from pipeline.metrics.suite import HIGHER_IS_BETTER
 
@@ -102,4 +102,6 @@ def load_recalibration(path: Path) -> RecalibrationConfig:
         PipelineError: no such file, not YAML, an unknown key or a value that is not accepted; names file and key path.
     """
     config = checked(RecalibrationConfig, read_config(path), str(path))
-    return config.model_copy(update={"state": (path.parent / config.state.expanduser()).absolute()})
+    mlflow = config.mlflow.model_copy(update={"uri": database_at(config.mlflow.uri, path.parent)})
+    state = (path.parent / config.state.expanduser()).absolute()
+    return config.model_copy(update={"state": state, "mlflow": mlflow, "search": steps_at(config.search, path.parent)})

@@ -12,7 +12,7 @@ from judges.budget import Usage
 from judges.ledger import LedgerLM
 from judges.program import JudgeSuite
 from labeled_traces.split import LeakageError
-from pipeline.chain import STAGE_REPEATS
+from pipeline.chain import STAGE_REPEATS, unsearchable
 from pipeline.cost import announce
 from pipeline.evaluate import EvaluateSettings, EvaluationStopped, check_replies, evaluate, save_judgments
 from pipeline.export.reference import Reference
@@ -30,7 +30,7 @@ from pipeline.report.details import Details
 from pipeline.report.page import write_report
 from pipeline.results import HEADLINE, Result
 from pipeline.run import REPORT, VALIDATION, testset_cost, tuning_cost
-from pipeline.tune import tune
+from pipeline.tune import tune, useless_reflection
 from pipeline.validate import Verdict
 
 
@@ -122,10 +122,16 @@ def _decide(run: Run, work: Work, measured: Mapping[str, Estimate], lm: LedgerLM
         say(line)
     if not drift.drifted:
         return decided(Decision.FINE, drift.reasons, work.reference)
+    if why := unsearchable(run, lm):
+        return decided(
+            Decision.KEPT, (*drift.reasons, "nothing can be searched", *why), work.reference, drifted=drift.drifted
+        )
     tuned = tune(run, lm, say)
     more: dict[str, Any] = {"drifted": drift.drifted, "challenger": tuned}
     if tuned.hash == run.suite.hash:
-        reasons = (*drift.reasons, "the search found no better judges; the held-out labels were not touched")
+        useless = useless_reflection(run.folder.summary() or {"searches": []})
+        found = useless or "the search found no better judges"
+        reasons = (*drift.reasons, f"{found}; the held-out labels were not touched")
         return decided(Decision.KEPT, reasons, work.reference, **more)
     try:
         result = prove(run, tuned, lm, say)

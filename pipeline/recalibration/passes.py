@@ -16,6 +16,7 @@ from typing import Any
 from judges.connect import is_simulated
 from labeled_traces.dataset import Dataset
 from labeled_traces.trace import TraceError
+from pipeline.evaluate import NoUsableReply
 from pipeline.export.exported import Exported, Provenance, suite_of
 from pipeline.export.records import RECALIBRATION, ROLLBACK, Ending, Record, Used
 from pipeline.export.reference import REFERENCE, Reference
@@ -115,7 +116,7 @@ class _Pass:
             champions = self.home.judges(record.before)
             reference = Reference.parse(record.known)
             found = decide(Work(config, suite_of(champions), reference, labels, self._folder(record)), self.say)
-        except (TraceError, DeletedError) as error:
+        except (TraceError, DeletedError, NoUsableReply) as error:
             return self._give_up(record, len(labels.fresh), str(error), resumed=resumed)
         decision, reasons = found.decision, found.reasons
         if decision is Decision.PROMOTED:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 CLEAN = json.dumps({"rationale": "nothing is wrong", "findings": [], "score": 3})
+SIMULATED = ("--model", "simulated/default")
 NO_PLAN = json.dumps({"source": "none", "plans": []})
 
 
@@ -126,7 +127,19 @@ def test_import_split_evaluate(data: Path, tmp_path: Path, capsys: pytest.Captur
     assert Ran(capsys, "split", "own.jsonl", "--out", "again.json", "--seed", "3").code == 0
     assert (tmp_path / "split.json").read_text() == (tmp_path / "again.json").read_text()
 
-    arguments = ["evaluate", "own.jsonl", "--split", "split.json", "--part", "dev", "--repeats", "2", "--out", "found"]
+    arguments = [
+        "evaluate",
+        "own.jsonl",
+        *SIMULATED,
+        "--split",
+        "split.json",
+        "--part",
+        "dev",
+        "--repeats",
+        "2",
+        "--out",
+        "found",
+    ]
     measured = Ran(capsys, *arguments, "--json")
     assert measured.code == 0
     document = measured.document
@@ -183,23 +196,23 @@ def split_ids(folder: Path, part: str) -> list[str]:
 def test_evaluate_records_each_use_of_a_testset(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copy(data, "own.jsonl")
     Ran(capsys, "split", "own.jsonl", "--out", "split.json")
-    arguments = ["evaluate", "own.jsonl", "--split", "split.json", "--part", "test", "--holistic", "--json"]
+    arguments = ["evaluate", "own.jsonl", *SIMULATED, "--split", "split.json", "--part", "test", "--holistic", "--json"]
     assert Ran(capsys, *arguments, "--out", "runs/a").document["test_uses"] == 1
     assert Ran(capsys, *arguments, "--out", "runs/b").document["test_uses"] == 2
     assert Ran(capsys, *arguments, "--out", "runs/b").document["test_uses"] == 2
-    whole = ["evaluate", "own.jsonl", "--holistic", "--json"]
+    whole = ["evaluate", "own.jsonl", *SIMULATED, "--holistic", "--json"]
     assert Ran(capsys, *whole, "--split", "split.json", "--out", "runs/c").document["test_uses"] == 3
     assert Ran(capsys, *whole, "--split", "split.json", "--part", "dev").document["test_uses"] == 0
     assert Ran(capsys, *whole, "--out", "runs/d").document["test_uses"] == 4
     assert (tmp_path / "test_uses.jsonl").read_text().count("\n") == 4
     Dataset(list(Dataset.load(tmp_path / "own.jsonl"))[:-1]).save(tmp_path / "fewer.jsonl")
-    assert Ran(capsys, "evaluate", "fewer.jsonl", "--holistic", "--json").document["test_uses"] == 5
+    assert Ran(capsys, "evaluate", "fewer.jsonl", *SIMULATED, "--holistic", "--json").document["test_uses"] == 5
     Path("runs/a/ledger.sqlite").unlink()
     assert Ran(capsys, *arguments, "--out", "runs/a").document["test_uses"] == 6, "the readings were made anew"
     text = Path("own.jsonl").read_text()
     Path("edited.jsonl").write_text(text.replace('"name": "planner"', '"name": "planner."'))
     assert Path("edited.jsonl").read_text() != text
-    assert Ran(capsys, "evaluate", "edited.jsonl", "--holistic", "--json").document["test_uses"] == 7
+    assert Ran(capsys, "evaluate", "edited.jsonl", *SIMULATED, "--holistic", "--json").document["test_uses"] == 7
 
 
 def test_evaluate_of_judges_that_quote_the_testset(
@@ -280,7 +293,7 @@ def test_demo_tells_all(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> N
 
 def test_optimize_then_validate(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "own.yaml").write_text(
-        f"name: own\ndata: {{path: {data}}}\njudges: {{dimensions: [tool_calling]}}\n"
+        f"name: own\ndata: {{path: {data}}}\njudges: {{model: simulated/default, dimensions: [tool_calling]}}\n"
         "search: {optimizer: seed}\ntracking: {enabled: false}\n"
     )
     optimized = Ran(capsys, "optimize", "own.yaml", "--json")
@@ -383,7 +396,8 @@ def texts_of(value: Any) -> Iterator[str]:
     [
         (["import", "nothing.jsonl", "--out", "x"], "nothing.jsonl"),
         (["split", "nothing.jsonl", "--out", "x"], "nothing.jsonl"),
-        (["evaluate", "nothing.jsonl"], "nothing.jsonl"),
+        (["evaluate", "nothing.jsonl", *SIMULATED], "nothing.jsonl"),
+        (["evaluate", "nothing.jsonl"], "--model NAME is needed: accepted is a LiteLLM model name"),
         (["optimize", "nothing.yaml"], "nothing.yaml"),
         (["validate", "nothing"], "is not a run"),
         (["demo", "--traces", "3"], "greater than or equal to 10"),
@@ -458,11 +472,11 @@ def test_a_fault_of_ours_is_one_line_and_a_file(
 
 
 def test_a_used_up_budget(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ran = Ran(capsys, "evaluate", data, "--max-calls", "5", "--out", "found", "--json")
+    ran = Ran(capsys, "evaluate", data, *SIMULATED, "--max-calls", "5", "--out", "found", "--json")
     assert ran.code == 4
     assert "raise the budget and start the same command again" in ran.err
     assert Path("found/judgments.jsonl").read_text().count('"scored"') in (4, 5)  # one call may be a plan's
-    assert Ran(capsys, "evaluate", data, "--out", "found", "--json").code == 0
+    assert Ran(capsys, "evaluate", data, *SIMULATED, "--out", "found", "--json").code == 0
 
 
 def test_a_dollar_cap_needs_a_price(data: Path, capsys: pytest.CaptureFixture[str]) -> None:

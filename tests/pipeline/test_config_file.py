@@ -132,3 +132,26 @@ def test_gates_name_file_and_key(gates: dict[str, Any], message: str) -> None:
     with pytest.raises(PipelineError) as error:
         parse_config({"name": "x", "data": {"path": "x"}, "validation": {"gates": gates}}, "f.yaml", Path("/"))
     assert str(error.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        ("sqlite:///mine.db", "sqlite:////of/the/file/mine.db"),
+        ("sqlite:///../mine.db", "sqlite:////of/the/file/../mine.db"),
+        ("sqlite:////abs/mine.db", "sqlite:////abs/mine.db"),
+        ("sqlite:///$HERE/mine.db", "sqlite:///$HERE/mine.db"),
+        ("sqlite:///:memory:", "sqlite:///:memory:"),
+        ("sqlite://", "sqlite://"),
+        ("postgresql://me@host/db", "postgresql://me@host/db"),
+        (None, None),
+    ],
+)
+def test_a_relative_database_is_relative_to_the_file(uri: str | None, expected: str | None) -> None:
+    steps = [{"optimizer": "optuna", "settings": {"storage": uri}}, {"optimizer": "gepa"}]
+    config = parse_config(
+        {"name": "x", "data": {"path": "x"}, "search": steps, "tracking": {"uri": uri}}, "f.yaml", Path("/of/the/file")
+    )
+    assert config.search[0].settings == {"storage": expected}
+    assert config.search[1].settings == {}
+    assert config.tracking.uri == expected

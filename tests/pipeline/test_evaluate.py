@@ -17,6 +17,7 @@ from labeled_traces.trace import Span, SpanKind, Trace, TraceError
 from pipeline.evaluate import (
     EvaluateSettings,
     EvaluationStopped,
+    NoUsableReply,
     check_replies,
     evaluate,
     load_judgments,
@@ -167,7 +168,13 @@ def test_no_reply_at_all_is_an_error_for_those_who_ask() -> None:
     failed = Judgment("a", "tool_calling", "p", 0, Outcome.TIMEOUT, detail="slow")
     with pytest.raises(LMError, match="1 calls failed"):
         check_replies([failed])
-    check_replies([failed, Judgment("b", "tool_calling", "p", 0, Outcome.REFUSED)])
+    refused = Judgment("b", "tool_calling", "p", 0, Outcome.REFUSED, detail="no")
+    check_replies([failed, refused], usable=False)
+    with pytest.raises(
+        NoUsableReply, match=r"not one of 2 .* \(1 timeout, 1 refused\); the first one, .* trace a: slow"
+    ):
+        check_replies([failed, refused])
+    check_replies([failed, refused, Judgment("c", "plan_quality", "p", 0, Outcome.NOT_APPLICABLE)])
     check_replies([])
 
 

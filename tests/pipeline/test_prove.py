@@ -35,7 +35,11 @@ def cheap(output: Path, **changes: Any) -> ExperimentConfig:
         "name": "small",
         "output": str(output),
         "data": {"simulated": {"traces": 20}},
-        "judges": {"dimensions": ["logical_consistency", "tool_calling"], "holistic": False},
+        "judges": {
+            "model": "simulated/default",
+            "dimensions": ["logical_consistency", "tool_calling"],
+            "holistic": False,
+        },
         "matcher": {"kind": "text"},
         "search": {"optimizer": "by_hand"},
         "rule": {"enabled": False},

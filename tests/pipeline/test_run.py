@@ -45,7 +45,7 @@ def experiment(output: Path, **changes: Any) -> ExperimentConfig:
         "name": "small",
         "output": str(output),
         "data": {"simulated": {"traces": 120}},
-        "judges": {"dimensions": TWO},
+        "judges": {"model": "simulated/default", "dimensions": TWO},
         "matcher": {"kind": "text"},
         "search": {"settings": {"max_calls": 600, "max_iterations": 4}},
         "validation": {"repeats": 2},
@@ -56,7 +56,7 @@ def experiment(output: Path, **changes: Any) -> ExperimentConfig:
 
 def cheap(output: Path, **changes: Any) -> ExperimentConfig:
     """No search to speak of."""
-    few = {"dimensions": TWO, "holistic": False}
+    few = {"model": "simulated/default", "dimensions": TWO, "holistic": False}
     quick = {"search": {"optimizer": "by_hand"}, "rule": {"enabled": False}, "judges": few}
     return experiment(output, **{**quick, **changes})
 
@@ -370,10 +370,43 @@ def test_a_repeat_that_is_broken_off_leaves_no_tuned_run(tmp_path: Path, monkeyp
         validate_run(run.folder.path, quiet)
 
 
-def test_a_search_with_a_small_budget_warns(tmp_path: Path) -> None:
+@pytest.mark.parametrize("run", [optimize, run_experiment])
+@pytest.mark.parametrize(
+    ("settings", "traces", "said"),
+    [
+        ({"max_calls": 30}, 120, "max_calls 30 does not pay for one proposal: "),
+        ({}, 16, "too few labels: "),
+        (
+            {"min_labels": 40},
+            120,
+            r"too few labels: \d+ traces of the trainset .* at least 40 are needed in .*\(min_labels\)",
+        ),
+    ],
+)
+def test_where_nothing_can_be_searched_nothing_is_spent(
+    tmp_path: Path, run: Any, settings: dict[str, Any], traces: int, said: str
+) -> None:
     lines: list[str] = []
-    optimize(experiment(tmp_path, search={"settings": {"max_calls": 30}}, rule={"enabled": False}), lines.append)
-    assert any(line.strip().startswith("warning: max_calls 30") for line in lines)
+    steps = [{"settings": settings}, {"optimizer": "evolution", "settings": settings}]
+    config = experiment(tmp_path, search=steps, data={"simulated": {"traces": traces}})
+    with pytest.raises(PipelineError, match="nothing can be searched, so nothing was spent") as error:
+        run(config, lines.append)
+    reasons = str(error.value).splitlines()[1:]
+    assert len(reasons) == 2 * len(TWO)
+    assert all(re.search(said.replace("proposal", "(proposal|candidate)"), reason) for reason in reasons), reasons
+    (folder,) = tmp_path.glob("small-*")
+    assert calls_in(folder) == 0
+    assert not any("cost" in line for line in lines)
+
+
+def test_one_dimension_that_can_be_searched_is_enough(tmp_path: Path) -> None:
+    lines: list[str] = []
+    judges = {"model": "simulated/default", "dimensions": ["goal_fulfillment", "logical_consistency"]}
+    rule = {"finalists": 1, "repeats": 2}
+    settings = {"max_calls": 300, "max_iterations": 1, "min_labels": 9, "val_traces": 20, "selection": rule}
+    optimize(experiment(tmp_path, judges=judges, search={"settings": settings}, rule={"enabled": False}), lines.append)
+    assert any(re.search("goal_fulfillment: too few labels.*ended: nothing was searched", line) for line in lines)
+    assert any(line.strip().startswith("warning: max_calls 300 pays for") for line in lines)
 
 
 def test_own_data_own_split_own_judges(finished: Result, tmp_path: Path) -> None:
@@ -431,6 +464,12 @@ def test_data_that_changed_after_the_tuning_is_not_split_anew(finished: Result, 
 def test_bad_settings_are_told_before_anything_happens(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         run_experiment(experiment(tmp_path, **changes), quiet)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_own_data_is_not_read_by_a_simulated_model_that_nobody_named(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match=r"judges.model is needed .* openai/gpt-5, or simulated/default to try"):
+        optimize(cheap(tmp_path, data={"path": "data.jsonl"}, judges={"dimensions": TWO}), quiet)
     assert list(tmp_path.iterdir()) == []
 
 

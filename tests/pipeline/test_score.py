@@ -106,6 +106,12 @@ def test_scores_and_findings_are_logged_once(place: Place) -> None:
     assert (place.score().new, place.score().new) == (2, 0)
 
 
+def test_nothing_to_score_costs_nothing(place: Place) -> None:
+    said: list[str] = []
+    score(Scoring(place.uri, place.rows.name, prefix=place.rows.prefix, out=place.folder), said.append)
+    assert said == ["0 traces, 0 with a score missing"]
+
+
 def test_another_champion_scores_anew(place: Place, suite: JudgeSuite) -> None:
     (row,) = place.rows.log(some(1, 3))
     place.score()

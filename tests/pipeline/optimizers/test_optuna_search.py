@@ -145,11 +145,13 @@ def test_a_used_up_budget_is_told(world: World, fake_lm: type[FakeLM]) -> None:
     lm = fake_lm()
     none = search(world, lm, max_calls=20)
     assert not lm.judged
-    assert none.reason == "the budget does not pay for one program beside the input"
+    assert none.reason.startswith("max_calls 20 does not pay for one program beside the input: ")
     few = search(world, lm, *two_halves(world), max_calls=300)
     assert few.judge_calls <= 300
     assert few.stop_reason == "the next program might pass 300 judge calls (max_calls)"
-    assert any("pays for 4 programs beside the input: 5 need at least 312" in warning for warning in few.warnings)
+    assert any(
+        "pays for 4 programs beside the input: 5 programs need at least 312" in warning for warning in few.warnings
+    )
 
 
 def test_too_few_labels_are_a_result(world: World, fake_lm: type[FakeLM]) -> None:

@@ -27,6 +27,13 @@ def test_the_smallest_file(tmp_path: Path) -> None:
     assert experiment.search == config.search
 
 
+def test_a_relative_database_is_relative_to_the_file(tmp_path: Path) -> None:
+    step = "search: {optimizer: optuna, settings: {storage: 'sqlite:///study.db'}}\n"
+    config = load_recalibration(write(tmp_path, "mlflow: {uri: 'sqlite:///mlflow.db', experiment: y}\n" + step))
+    assert config.mlflow.uri == f"sqlite:///{tmp_path}/mlflow.db"
+    assert config.search[0].settings == {"storage": f"sqlite:///{tmp_path}/study.db"}
+
+
 @pytest.mark.parametrize(
     ("line", "what"),
     [
