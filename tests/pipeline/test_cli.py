@@ -416,8 +416,8 @@ def test_bad_input(argv: list[str], message: str, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--part", "dev"], "--part needs --split"),
-        (["--split", "s.json"], "s.json"),
+        ([*SIMULATED, "--part", "dev"], "--part needs --split"),
+        ([*SIMULATED, "--split", "s.json"], "s.json"),
         (["--price", "1", "2"], "--price belongs to --model"),
         (["--judges", "nowhere"], "nowhere"),
     ],
