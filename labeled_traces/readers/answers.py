@@ -128,7 +128,8 @@ class _Search:
         return sorted((text for text in texts if len(text) >= SHORTEST), key=len, reverse=True)
 
     def by_value(self, span: Span, pattern: re.Pattern[str], said: set[str], where: str) -> Span:
-        """An error of a model or a tool may repeat what the agent said: to take it out would show that it is right."""
+        """An error of a model or a tool, and what an agent gave out, may repeat what was said in the run: to take it out
+        would show that it is right."""
         place = _place(span, where)
 
         def clean(value: JSON, spared: set[str], inside: bool) -> JSON:
@@ -147,7 +148,7 @@ class _Search:
             span,
             name=clean(span.name, set(), True),
             inputs=span.inputs if read else clean(span.inputs, set(), evaluator),
-            outputs=span.outputs if read else clean(span.outputs, set(), evaluator),
+            outputs=span.outputs if read else clean(span.outputs, set() if evaluator else said, evaluator),
             error=clean(span.error, said if read else set(), True),
             attributes=clean(span.attributes, set(), True),
         )

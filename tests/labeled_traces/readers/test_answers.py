@@ -172,6 +172,15 @@ def test_a_value_without_its_name_is_left_out_of_metadata_only() -> None:
     assert report.examples[KIND] == ["file, span a, inputs: true_answer", "file, span a: its value without a name"]
 
 
+def test_what_the_agent_found_stays_in_the_metadata_of_what_it_gave_out() -> None:
+    found: JSON = {"info": {"height": SECRET}}
+    harness = Span("a", None, "x", SpanKind.AGENT, inputs={"true_answer": SECRET}, outputs=found)
+    kept = without_answers([harness, Span("b", "a", "x", SpanKind.LLM, outputs=SECRET)], "file", ReadReport())
+    assert kept[0].outputs == found
+    (kept_alone,) = without_answers([harness], "file", ReadReport())
+    assert kept_alone.outputs == {"info": {"height": "[left out]"}}, "nobody in the run said it"
+
+
 def test_short_answers_are_not_looked_for_without_their_name() -> None:
     harness = Span("a", None, "x", SpanKind.CHAIN, inputs={"true_answer": "17"}, error="HTTP 417 after 17 s")
     (kept,) = without_answers([harness], "file", ReadReport())
