@@ -10,15 +10,36 @@ from judges.lm import JudgeError
 
 HIDDEN = "[hidden]"
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
-_SECRET_FORM = re.compile(r"\b(?:sk|pk|gsk|xai|hf)[-_][\w-]{8,}|(?<=[Bb]earer )[\w.~+/=-]{8,}")
-_IN_URL = re.compile(
+_SECRET_FORM = re.compile(
+    r"\b(?:(?:sk|pk|gsk|xai|nvapi)[-_][\w-]{8,}|hf_\w{8,}|gh[a-z]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}"
+    r"|xox[a-z]-[\w-]{10,}|AIza[\w-]{30,}|A[KS]IA[0-9A-Z]{16}\b|eyJ[\w-]{8,}\.[\w-]{4,}\.[\w-]*)"
+    r"|(?<=[Bb]earer )[\w.~+/=-]{8,}"
+    # A value without a digit is a word of a message: "api_key: required".
+    r"|(?P<name>(?i:api[-_ ]?key)[\"']?\s*[:=]\s*[\"']?)(?=[\w.~+/=-]*\d)[\w.~+/=-]{8,}"
+)
+_SCHEME = r"(?<![a-z0-9+.-])[a-z0-9+.-]+://"
+_IN_PATH = r"/(?:api[-_]?|access[-_]?)?(?:key|token|secret|password|credential)/"
+_PARAMETER = (
+    r"(?P<name>(?:[?&;]|%3B|%3F|%26)[\w.-]*"
+    r"(?:key|token|secret|passw(?:or)?d|passphrase|pass|pwd|auth|credentials?|signature|sig|odbc_connect)(?:=|%3D))"
+)
+_IN_TEXT = re.compile(
     # A port is no password, though an "@" may follow in the path.
-    r"(?P<user>[a-z][a-z0-9+.-]*://[^\s/@:\"']*:)(?!\d+[/?#])[^\s\"']+(?=@)"
-    r"|(?P<alone>[a-z][a-z0-9+.-]*://)[^\s/@:\"']+(?=@)"
-    r"|(?P<name>[?&][\w-]*(?:key|token|secret|password|signature|sig)=)[^&\s\"']+",
+    r"(?P<web>https?://[^\s/@:\"']*:)(?!\d+[/?#])[^\s\"']+(?=@)"
+    # Databases take any character but "@" in a password.
+    rf"|(?P<user>(?!https?:){_SCHEME}[^\s/@:\"']*:)[^\n]{{0,200}}?[^\s\"']+(?=@)"
+    rf"|(?P<alone>{_SCHEME})[^\s/@:\"']+(?=@)"
+    rf"|(?P<path>https?://[^\s\"']*?{_IN_PATH})[^\s/\"']+"
+    # A quotation mark that ends the URL stands before no letter.
+    rf"|{_PARAMETER}(?:[^&\s\"']|[\"'](?=\w))+",
     re.IGNORECASE,
 )
-"""A password, or a name alone, before the host; and a parameter that is named like a secret."""
+"""A password, or a name alone, before the host; a parameter, or a part of the path, after a name like a secret's."""
+_IN_URI = re.compile(
+    rf"\A(?P<user>{_SCHEME}[^/@:?#]*:).*(?=@)|\A(?P<alone>{_SCHEME})[^/]*(?=@)|{_PARAMETER}[^&]+",
+    re.IGNORECASE | re.DOTALL,
+)
+"""The same of a text that is one URI: whatever stands there is the password."""
 _SHORTEST = 8
 """A value of fewer characters is no key, and hiding it would spoil messages."""
 
@@ -26,12 +47,22 @@ _SHORTEST = 8
 def redact(text: str) -> str:
     """The text without the values of environment variables that are named like secrets, and without what looks like a
     key, or like a password in a URL."""
-    return _SECRET_FORM.sub(HIDDEN, hide_in_urls(hide_values(text)))
+    return _hide(_SECRET_FORM, hide_in_urls(hide_values(text)))
 
 
 def hide_in_urls(text: str) -> str:
     """The text without passwords in its URLs; all else is left as it is."""
-    return _IN_URL.sub(lambda found: f"{found[found.lastgroup or 0]}{HIDDEN}", text)
+    return _hide(_IN_TEXT, text)
+
+
+def hide_in_uri(uri: str) -> str:
+    """The URI, which is the whole text, without its password: for files, and for comparing with what stands there."""
+    return _hide(_IN_URI, uri)
+
+
+def _hide(secret: re.Pattern[str], text: str) -> str:
+    """A named group, where there is one, is what stands before the secret, and stays."""
+    return secret.sub(lambda found: f"{found[found.lastgroup] if found.lastgroup else ''}{HIDDEN}", text)
 
 
 def hide_values(text: str) -> str:
@@ -63,18 +94,24 @@ def check_endpoint(endpoint: object) -> None:
         accepted = parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc
     except ValueError:
         parts, accepted = urlsplit(""), False
-    if endpoint and (not accepted or parts.query or parts.fragment):
+    if endpoint and (not accepted or parts.query or parts.fragment or ";" in parts.path or _holds_key(parts.path)):
         raise JudgeError(
-            f"endpoint {redact_url(parts.geturl()) or 'without a host'}: accepted is a base URL without user, password "
-            "and query, such as http://127.0.0.1:8000/v1; keys come from the environment (OPENAI_API_KEY ...)"
+            f"endpoint {redact_url(parts.geturl()) or 'without a host'}: accepted is a base URL without user, "
+            "password, key, parameters and query, such as http://127.0.0.1:8000/v1; keys come from the environment "
+            "(OPENAI_API_KEY ...)"
         )
+
+
+def _holds_key(path: str) -> bool:
+    forms = (found[0] for found in _SECRET_FORM.finditer(path))
+    return bool(re.search(_IN_PATH + ".", path, re.IGNORECASE)) or any(re.search(r"\d", form) for form in forms)
 
 
 def check_tracking_uri(uri: str) -> None:
     """
     Raises:
         JudgeError: user and password of a server, which MLflow takes from the environment. Those of a database have no
-            other place than the URI: it is used as it is, and shown and stored without them (`hide_in_urls`).
+            other place than the URI: it is used as it is, and shown and stored without them (`hide_in_uri`).
     """
     if re.match(r"https?://[^/?#]*@", uri, re.IGNORECASE):
         raise JudgeError(

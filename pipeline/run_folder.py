@@ -13,7 +13,7 @@ import yaml
 
 from judges.decision import FILE_NAME as RULE_FILE
 from judges.program import JudgeSuite
-from judges.redact import HIDDEN, hide_in_urls
+from judges.redact import HIDDEN, hide_in_uri
 from labeled_traces.files import parse_json, read_lines, write_lines
 from labeled_traces.trace import TraceError, text_hash
 from pipeline.config import ExperimentConfig, PipelineError
@@ -55,7 +55,7 @@ class RunFolder:
         folder = cls(config.output / f"{config.name}-{digest}")
         folder.path.mkdir(parents=True, exist_ok=True)
         values = config.model_dump(mode="json")
-        values["tracking"]["uri"] = config.tracking.uri and hide_in_urls(config.tracking.uri)
+        values["tracking"]["uri"] = config.tracking.uri and hide_in_uri(config.tracking.uri)
         folder.write_yaml("config.yaml", values)
         return folder
 
@@ -204,7 +204,7 @@ def _whole(uri: str | None, path: Path) -> str | None:
     if uri is None or HIDDEN not in uri:
         return uri
     whole = os.environ.get("MLFLOW_TRACKING_URI", "")
-    if hide_in_urls(whole) != uri:
+    if hide_in_uri(whole) != uri:
         raise PipelineError(
             f"{path}: the password of tracking.uri is kept nowhere: accepted is the whole URI in MLFLOW_TRACKING_URI"
         )

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from judges.redact import check_tracking_uri, hide_in_urls, redact
+from judges.redact import check_tracking_uri, hide_in_uri, redact
 from pipeline.config import PipelineError, TrackingConfig
 from pipeline.local_store import database_uri, ensure_store
 
@@ -49,7 +49,7 @@ class Tracker:
                 run_id = client.create_run(
                     find_experiment(client, settings.experiment, artifacts), run_name=name
                 ).info.run_id
-                saved = {"uri": hide_in_urls(uri), "experiment": settings.experiment, "run_id": run_id}
+                saved = {"uri": hide_in_uri(uri), "experiment": settings.experiment, "run_id": run_id}
                 (run_dir / RUN_FILE).write_text(json.dumps(saved, indent=1), encoding="utf-8")
             client.update_run(run_id, status="RUNNING")
         return cls(client, uri, run_id)
@@ -129,7 +129,7 @@ def _known_run(client: Any, run_dir: Path, uri: str) -> str | None:
 
     try:
         saved = json.loads((run_dir / RUN_FILE).read_text(encoding="utf-8"))
-        if saved["uri"] != hide_in_urls(uri):
+        if saved["uri"] != hide_in_uri(uri):
             return None
         run = client.get_run(saved["run_id"])
     except (OSError, ValueError, KeyError, TypeError, MlflowException):
@@ -162,7 +162,7 @@ def refusals(uri: str) -> Iterator[None]:
 
     try:
         yield
-    except (MlflowException, SQLAlchemyError, CommandError, OSError) as error:
+    except (MlflowException, SQLAlchemyError, CommandError, OSError, ImportError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         # A store that answers says itself what it does not accept.
         answered = getattr(error, "error_code", "INTERNAL_ERROR") != "INTERNAL_ERROR"
@@ -170,7 +170,11 @@ def refusals(uri: str) -> Iterator[None]:
             "; accepted is the URI of a server that is running (what was done is kept: the same command goes on), or "
             "of a file: sqlite:////path/mlflow.db"
         )
-        raise PipelineError(redact(f"MLflow at {uri} refused: {reason}{'' if answered else accepted}")) from error
+        if isinstance(error, ImportError):
+            accepted = "; accepted is the URI of a database whose driver is installed beside gpa-judges, or of a server"
+        shown = hide_in_uri(uri)
+        said = redact(reason.replace(uri, shown))
+        raise PipelineError(f"MLflow at {shown} refused: {said}{'' if answered else accepted}") from error
 
 
 def _quiet() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from judges.connect import is_simulated
 from judges.program import MLFLOW, JudgeSuite
-from judges.redact import hide_in_urls
+from judges.redact import hide_in_uri
 from pipeline.config import ExperimentConfig, PipelineError
 from pipeline.export.exported import Exported, Provenance
 from pipeline.export.exports import begin_export, end_export, used_by
@@ -111,7 +111,7 @@ class MlflowExport:
     def to_json(self) -> dict[str, Any]:
         return {
             "to": "mlflow",
-            "tracking_uri": hide_in_urls(self.uri),
+            "tracking_uri": hide_in_uri(self.uri),
             "experiment": self.experiment,
             "alias": self.alias,
             "verdict": self.verdict or None,
@@ -194,7 +194,7 @@ def _run_id(folder: RunFolder, uri: str) -> str:
     """The run in this MLflow, "" if it is in another one or in none."""
     try:
         saved = json.loads(folder[RUN_FILE].read_text(encoding="utf-8"))
-        return str(saved["run_id"]) if saved["uri"] == hide_in_urls(uri) else ""
+        return str(saved["run_id"]) if saved["uri"] == hide_in_uri(uri) else ""
     except (OSError, ValueError, KeyError, TypeError):
         return ""
 

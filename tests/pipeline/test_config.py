@@ -157,6 +157,9 @@ def test_the_example_states_the_optimizers_defaults() -> None:
     [
         {"judges": {"endpoint": "https://secret-1@host/v1"}},
         {"judges": {"endpoint": "https://host/v1?api_key=secret-1"}},
+        {"judges": {"endpoint": "https://host/v1;key=secret-1"}},
+        {"judges": {"endpoint": "https://host/v1/key/secret-1"}},
+        {"judges": {"endpoint": "https://host/sk-secret-1/v1"}},
         {"search": {"reflection_endpoint": "https://me:secret-1@host/v1"}},
         {"tracking": {"uri": "https://me:secret-1@host:5000"}},
     ],

@@ -117,9 +117,18 @@ def test_judges_are_named_the_same_way_everywhere(tmp_path: Path, place: str) ->
         assert load_judges(config(tmp_path, judges=judges))[0] == suite
 
 
-def test_no_file_keeps_the_password_of_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "postgresql://me:secret-1@host/db",
+        "postgresql://me:pa'secret-1@host/db",
+        "postgresql://me:pa secret-1@host/db",
+        "postgresql://me:12/secret-1@host/db",
+        "mysql://host/db?user=me&passwd=pa'secret-1",
+    ],
+)
+def test_no_file_keeps_the_password_of_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri: str) -> None:
     """A database has no other place for it than the URI."""
-    uri = "postgresql://me:secret-1@host/db"
     folder = RunFolder.of(config(tmp_path, tracking={"uri": uri}), HASHES)
     assert all(b"secret-1" not in file.read_bytes() for file in folder.path.iterdir())
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,16 @@ def test_a_store_that_refuses(tmp_path: Path, uri: str) -> None:
     (tmp_path / "text.db").write_text("this is no database, whatever its name says; it is quite long too")
     with pytest.raises(PipelineError, match="refused"):
         Tracker.open(tmp_path, TrackingConfig(uri=uri.format(tmp=tmp_path)), tmp_path, "name")
+
+
+def test_a_database_without_its_driver(tmp_path: Path) -> None:
+    """Whichever is not installed: SQLAlchemy's own error is that of an import."""
+    drivers = {"psycopg": "postgresql+psycopg", "pymysql": "mysql+pymysql", "pg8000": "postgresql+pg8000"}
+    driver = next(name for name in drivers if find_spec(name) is None)
+    uri = f"{drivers[driver]}://me:pa'ss secret-1@127.0.0.1:9/db"
+    with pytest.raises(PipelineError, match=rf"\[hidden\]@127.*refused: .*{driver}.*driver is installed") as caught:
+        Tracker.open(tmp_path, TrackingConfig(uri=uri), tmp_path, "name")
+    assert "secret-1" not in str(caught.value)
 
 
 def test_a_server_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
