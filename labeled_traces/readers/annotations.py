@@ -100,7 +100,7 @@ class Annotations:
         category = self.options.category(texts["category"].strip(), where)
         span_id = spans.get(canonical_id(str(error.get("location") or ""), ID_FORM))
         if span_id is None:
-            report.add("location that is no span of the trace", f"{where}: {error.get('location')!r}")
+            report.add("location that is no span of the trace, left out", f"{where}: {error.get('location')!r}")
         try:
             impact = Impact.parse(error["impact"])
         except (KeyError, TraceError):

@@ -11,6 +11,7 @@ other dimensions.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping, Sequence
 
 from labeled_traces.dataset import LabeledTrace
@@ -54,6 +55,11 @@ def label(
                 continue
             reason = str(mend_value(str(row.get("rationale") or ""), place, options))
             scores[dimension, rater] = ScoreLabel(dimension, score, rater), reason
+        elif name.startswith(prefix):
+            accepted = [f"{prefix}{known}" for known in (ERROR, *DIMENSIONS)]
+            close = difflib.get_close_matches(name, accepted, n=1)
+            meant = f" (did you mean {close[0]!r}?)" if close else ""
+            options.report.add("person's feedback under a name that is not read", f"{place}: {name!r}{meant}")
     errors += _not_placed(errors, scores.values())
     given = tuple(score for score, _ in scores.values())
     return LabeledTrace(trace, tuple(errors), given, clean="checked" if looked else "unknown")
@@ -86,14 +92,14 @@ def _error(
     named = [name.strip() for name in str(about.get("dimensions") or "").split(",") if name.strip()]
     known = tuple(name for name in named if name in DIMENSIONS)
     if len(known) < len(named):
-        report.add("dimension that is unknown", f"{place}: {', '.join(named)}")
+        report.add("dimension that is unknown, left out", f"{place}: {', '.join(named)}")
     span_id = canonical_id(str(row.get("span_id") or ""), "hex") or None
     if span_id is not None and span_id not in trace.by_id:
-        report.add("location that is no span of the trace", f"{place}: {span_id!r}")
+        report.add("location that is no span of the trace, left out", f"{place}: {span_id!r}")
         span_id = None
-    impact = str(about.get("impact") or "")
+    impact = str(about.get("impact") or "medium")
     if impact.strip().upper() not in Impact.__members__:
-        report.add("impact missing or unknown, medium taken", f"{place}: {impact!r}")
+        report.add("impact that is unknown, medium taken", f"{place}: {impact!r}")
         impact = "medium"
     texts = {"description": row.get("rationale"), "evidence": about.get("evidence")}
     return ErrorLabel(

@@ -83,5 +83,5 @@ class ReadOptions:
         found = self.taxonomy.find(name)
         if found is None:
             self.report.unmapped[name] += 1
-            self.report.add("category that the taxonomy does not have", f"{where}: {name!r}")
+            self.report.add("category that the taxonomy does not have, so of no dimension", f"{where}: {name!r}")
         return found or name

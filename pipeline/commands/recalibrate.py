@@ -15,6 +15,7 @@ The smallest file; relative paths in it are relative to it, what is not given ha
   mlflow: {uri: "http://127.0.0.1:5000", experiment: support-agent, judges: gpa-judges}
   search: {reflection_model: openai/gpt-5}
   budget: {dollars: 20}
+Every key with its default: experiments/recalibration.yaml of the project.
 
 Decisions: nothing new; needs labels; baseline (it was not known how good the champion was); fine; kept (it drifted, no
 challenger passed); promoted; given up (it could never have ended). Each but the first two is recorded as a run in

@@ -201,12 +201,22 @@ def test_what_is_not_understood_is_counted(options: ReadOptions) -> None:
         (None, (), Impact.MEDIUM),
     ]
     assert options.report.counts == {
-        "dimension that is unknown": 1,
-        "location that is no span of the trace": 1,
-        "impact missing or unknown, medium taken": 2,
-        "category that the taxonomy does not have": 1,
+        "dimension that is unknown, left out": 1,
+        "location that is no span of the trace, left out": 1,
+        "impact that is unknown, medium taken": 1,
+        "category that the taxonomy does not have, so of no dimension": 1,
         "score that is none of 0-3": 1,
     }
+
+
+def test_a_name_that_is_not_read_is_told_with_what_was_meant(options: ReadOptions) -> None:
+    """Or a label that somebody gave is never missed."""
+    row = read_row(record(said("gpa_eror", "wrong"), said("gpa_tone", "2"), said("mine", "x")), "here", options)
+    assert row.clean == "unknown"
+    kind = "person's feedback under a name that is not read"
+    assert options.report.counts == {kind: 2}
+    assert options.report.examples[kind][0].endswith("'gpa_eror' (did you mean 'gpa_error'?)")
+    assert options.report.examples[kind][1].endswith("'gpa_tone'")
 
 
 def test_another_prefix(options: ReadOptions) -> None:

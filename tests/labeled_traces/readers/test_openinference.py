@@ -225,8 +225,8 @@ def test_dirty_annotations_are_read_and_counted(tmp_path: Path) -> None:
     assert row.metadata == {}
     del report.counts["logs left out, they can hold the answer"], report.counts["answer left out"]
     assert report.counts == {
-        "location that is no span of the trace": 3,
-        "category that the taxonomy does not have": 2,
+        "location that is no span of the trace, left out": 3,
+        "category that the taxonomy does not have, so of no dimension": 2,
         "impact missing or unknown, medium taken": 2,
         "NUL or lone surrogate": 2,
     }

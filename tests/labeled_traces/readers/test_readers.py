@@ -139,7 +139,7 @@ def test_a_users_own_taxonomy(tmp_path: Path) -> None:
         assert row.errors[0].dimensions == ("tool_selection",)
     (row,), report = read(traces, labels=labels, taxonomy="agentrx")
     assert row.errors[0].dimensions == ()
-    assert report.counts == {"category that the taxonomy does not have": 1}
+    assert report.counts == {"category that the taxonomy does not have, so of no dimension": 1}
     assert report.unmapped == {"Goal Deviation": 1}
 
 

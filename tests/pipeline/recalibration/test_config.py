@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
+import yaml
 
-from pipeline.config import PipelineError
-from pipeline.recalibration.config import load_recalibration
+from pipeline.config import PipelineError, SearchConfig
+from pipeline.config_file import checked
+from pipeline.gates import Gates
+from pipeline.recalibration.config import RecalibrationConfig, load_recalibration
 
 SMALLEST = "mlflow: {uri: x, experiment: y}\n"
 
@@ -60,3 +64,19 @@ def test_what_is_no_file(tmp_path: Path) -> None:
         load_recalibration(tmp_path / "none.yaml")
     with pytest.raises(PipelineError, match="accepted is a YAML mapping"):
         load_recalibration(write(tmp_path, "- 1"))
+
+
+def test_the_example_names_every_key_with_its_default() -> None:
+    file = Path(__file__).parents[3] / "experiments" / "recalibration.yaml"
+    config = load_recalibration(file)
+    default = checked(RecalibrationConfig, {"mlflow": config.mlflow.model_dump()}, "f")
+    shown, expected = config.model_dump(), default.model_dump()
+    assert (shown.pop("state"), expected.pop("state")) == (file.parent / "recalibration", Path("recalibration"))
+    assert Gates.parse(shown["validation"].pop("gates")) == Gates.parse(expected["validation"].pop("gates")) == Gates()
+    assert shown == expected
+    written = yaml.safe_load(file.read_text(encoding="utf-8"))
+    assert set(written) == set(RecalibrationConfig.model_fields)
+    assert set(written["search"]) == set(SearchConfig.model_fields)
+    assert {*written["validation"]["gates"]} == {field.name for field in fields(Gates)}
+    for name in ("mlflow", "labels", "drift", "calls", "matcher", "selection", "rule", "validation", "budget"):
+        assert set(written[name]) == set(config.model_dump()[name]), name
