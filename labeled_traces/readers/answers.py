@@ -128,7 +128,7 @@ class _Search:
         return sorted((text for text in texts if len(text) >= SHORTEST), key=len, reverse=True)
 
     def by_value(self, span: Span, pattern: re.Pattern[str], said: set[str], where: str) -> Span:
-        """An error of a model or a tool, and what an agent gave out, may repeat what was said in the run: to take it out
+        """An error of a model or a tool, and what an agent gave out, may repeat what the agent said: to take it out
         would show that it is right."""
         place = _place(span, where)
 
