@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from pathlib import Path
@@ -118,8 +119,8 @@ class _YAML(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[str] = set()
         for key, _ in node.value if isinstance(node, yaml.MappingNode) else []:
-            merge = key.tag == "tag:yaml.org,2002:merge"
-            if not merge and key.tag != "tag:yaml.org,2002:str":
+            merge = key.tag == f"{_TAG}merge"
+            if not merge and key.tag != f"{_TAG}str":
                 raise _fault(f"a key {_short(key)} that is no text: accepted as text, in quotes", key)
             if not merge and key.value in seen:
                 raise _fault(f"the key {_short(key)} is there twice", key)
@@ -128,7 +129,8 @@ class _YAML(yaml.SafeLoader):
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
-            if node.tag.removeprefix("tag:yaml.org,2002:") in _JSON_TAGS:
+            kind = node.tag.removeprefix(_TAG)
+            if kind in _JSON_TAGS and not (kind in _NUMBERS and _OLD_NUMBER.match(str(node.value))):
                 return super().construct_object(node, deep)
         except (ValueError, LookupError):  # a tag that its value does not fit: `!!int x`, `!!bool x`
             pass
@@ -146,6 +148,23 @@ def _short(node: yaml.Node) -> str:
     return "(a mapping)" if isinstance(node, yaml.MappingNode) else "(a sequence)"
 
 
+_TAG = "tag:yaml.org,2002:"
+_NUMBERS = {
+    "int": re.compile(r"[-+]?(?:0|[1-9][0-9]*|0x[0-9a-fA-F]+)\Z"),
+    "float": re.compile(
+        r"(?:[-+]?[0-9]+\.[0-9]*(?:[eE][-+][0-9]+)?|\.[0-9]+(?:[eE][-+][0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))\Z"
+    ),
+}
+"""What is a number without a tag: what both PyYAML, which knows YAML 1.1, and YAML 1.2 take for one. So 010 (8 in 1.1)
+and 1:30 (90) are text, and what PyYAML writes is read back as it was."""
+_OLD_NUMBER = re.compile(r"[-+]?0[0-7_]+\Z|.*:")
+"""What PyYAML reads as octal or with base 60 where it is tagged as a number."""
+_YAML.yaml_implicit_resolvers = {
+    first: [(tag, form) for tag, form in forms if tag.removeprefix(_TAG) not in _NUMBERS]
+    for first, forms in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+for _kind, _form in _NUMBERS.items():
+    _YAML.add_implicit_resolver(f"{_TAG}{_kind}", _form, list("-+.0123456789"))
 _DEEPEST = 50
 _MOST_NODES = 100_000
 _JSON_TAGS = {"null", "bool", "int", "float", "str", "seq", "map"}

@@ -4,6 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from labeled_traces.files import parse_json, parse_yaml, read_lines, read_text, read_yaml, write_lines
 from labeled_traces.trace import TraceError
@@ -64,6 +67,26 @@ def test_yaml_is_a_mapping_of_json_values(tmp_path: Path) -> None:
     assert read_yaml(path) == {"note": "2024-01-01", "same": {"x": x}, "other": {"x": x, "y": "é"}}
 
 
+@pytest.mark.parametrize("text", ["010", "-017", "1:30", "1:30.5", "1_000", "0b11", "0o17"])
+def test_a_number_of_old_yaml_is_text(text: str) -> None:
+    """PyYAML reads 010 as 8 and 1:30 as 90."""
+    assert parse_yaml(f"a: {text}", "my.yaml") == {"a": text}
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("12", 12), ("-5", -5), ("0", 0), ("0x10", 16), ("1.5", 1.5), (".5", 0.5), ("1.0e+3", 1e3), ("010.5", 10.5)],
+)
+def test_numbers_of_yaml(text: str, number: float) -> None:
+    assert parse_yaml(f"a: {text}\nb: !!float {number}", "my.yaml") == {"a": number, "b": number}
+
+
+@given(st.text("0123456789._eE+-:xob", min_size=1, max_size=6) | st.integers() | st.floats(allow_nan=False))
+def test_what_yaml_writes_is_read_as_it_was(value: float | str) -> None:
+    read = parse_yaml(yaml.safe_dump({"a": value}), "my.yaml")["a"]
+    assert (type(read), read) == (type(value), value)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -74,6 +97,9 @@ def test_yaml_is_a_mapping_of_json_values(tmp_path: Path) -> None:
         ("a: 1\nb: !!set {x, y}", r"line 2: .*a value \(a mapping\) of type set"),
         ("a: 1\nb: !!int x", "line 2: .*type int"),
         ("a: 1\nb: !!int ''", "line 2: .*type int"),
+        ("a: 1\nb: !!int 010", "line 2: .*'010' of type int"),
+        ("a: 1\nb: !!int 1:30", "line 2: .*'1:30' of type int"),
+        ("a: 1\nb: !!float 1:30.5", "line 2: .*'1:30.5' of type float"),
         ("a: 1\nb: " + "9" * 5000, "line 2: .*'9{80}' of type int"),
         ("a: 1\n404: x", "line 2: .*key '404' that is no text"),
         ("a: 1\n? [1]\n: x", r"line 2: .*key \(a sequence\)"),
