@@ -18,6 +18,8 @@ _SECRET_FORM = re.compile(
     r"|(?P<name>(?i:api[-_ ]?key)[\"']?\s*[:=]\s*[\"']?)(?=[\w.~+/=-]*\d)[\w.~+/=-]{8,}"
 )
 _SCHEME = r"(?<![a-z0-9+.-])[a-z0-9+.-]+://"
+# It may hold spaces and quotation marks.
+_PASSWORD = r"[^\n]{0,200}?[^\s\"']+(?=@)"
 _IN_PATH = r"/(?:api[-_]?|access[-_]?)?(?:key|token|secret|password|credential)/"
 _PARAMETER = (
     r"(?P<name>(?:[?&;]|%3B|%3F|%26)[\w.-]*"
@@ -25,9 +27,8 @@ _PARAMETER = (
 )
 _IN_TEXT = re.compile(
     # A port is no password, though an "@" may follow in the path.
-    r"(?P<web>https?://[^\s/@:\"']*:)(?!\d+[/?#])[^\s\"']+(?=@)"
-    # Databases take any character but "@" in a password.
-    rf"|(?P<user>(?!https?:){_SCHEME}[^\s/@:\"']*:)[^\n]{{0,200}}?[^\s\"']+(?=@)"
+    rf"(?P<web>https?://[^\s/@:\"']*:)(?!\d*(?:[/?#\s\"',;)]|$)){_PASSWORD}"
+    rf"|(?P<user>(?!https?:){_SCHEME}[^\s/@:\"']*:){_PASSWORD}"
     rf"|(?P<alone>{_SCHEME})[^\s/@:\"']+(?=@)"
     rf"|(?P<path>https?://[^\s\"']*?{_IN_PATH})[^\s/\"']+"
     # A quotation mark that ends the URL stands before no letter.
