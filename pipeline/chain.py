@@ -13,7 +13,7 @@ from judges.program import JudgeProgram, JudgeSuite
 from labeled_traces.files import write_lines
 from pipeline.clock import Clock, add
 from pipeline.evaluate import EvaluateSettings
-from pipeline.optimizers.base import OptimizationResult, SearchContext, Trial
+from pipeline.optimizers.base import NOT_SEARCHED, OptimizationResult, SearchContext, Trial
 from pipeline.prepare import Run, Say, Step
 
 STAGE_REPEATS = 10_000
@@ -56,9 +56,11 @@ def run_steps(run: Run, lm: LM, folder: str, say: Say) -> list[StepResult]:
             done[-1].suite = suite = suite.with_program(result.program)
             suite.save(run.folder.programs(folder))
             write_lines(run.folder["trials.jsonl"], _trial_lines(done))
-            _tell(run, number, name, result, say)
+            _tell(run, done, name, say)
             if result.exhausted:
                 raise BudgetExhausted(f"the budget ended in the search of {name}: {result.stop_reason}")
+        if again := [name for name in suite.programs if _as_before(done, name)]:
+            say(f"search ({number + 1}/{len(run.steps)}, {step.optimizer.name}): as before, not of {', '.join(again)}")
     return done
 
 
@@ -116,10 +118,29 @@ def bank(results: Sequence[OptimizationResult]) -> tuple[JudgeProgram, ...]:
     return tuple({trial.program.hash: trial.program for _, trial in ordered if trial.program is not None}.values())
 
 
-def _tell(run: Run, number: int, name: str, result: OptimizationResult, say: Say) -> None:
-    say(f"search of {_place(run, number, name, result.optimizer)}: {result.reason} (ended: {result.stop_reason})")
+def _tell(run: Run, done: Sequence[StepResult], name: str, say: Say) -> None:
+    if _as_before(done, name):
+        return
+    result = done[-1].results[name]
+    say(f"search of {_place(run, len(done) - 1, name, result.optimizer)}: {outcome(result)}")
     for warning in result.warnings:
         say(f"  warning: {warning}")
+
+
+def _as_before(done: Sequence[StepResult], name: str) -> bool:
+    """Whether the latest step could not search this dimension, and an earlier one could not either and said why."""
+    hindered = [step.results[name].stop_reason == NOT_SEARCHED for step in done]
+    return hindered[-1] and any(hindered[:-1])
+
+
+def outcome(result: OptimizationResult) -> str:
+    """A search in one line; `metrics.json` has the whole reason."""
+    gain, said = result.gain, result.reason
+    if gain is not None and gain.value is not None and gain.low is not None:
+        said = f"{'gain' if result.improved else 'no gain found: best'} {gain.value:+.3f}, lower bound {gain.low:+.3f}"
+        if gain.low > 0 and not result.improved:
+            said += ", but what it must keep may be worse"
+    return said if result.stop_reason in (NOT_SEARCHED, said) else f"{said}; {result.stop_reason}"
 
 
 def _place(run: Run, number: int, name: str, optimizer: str) -> str:

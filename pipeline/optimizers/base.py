@@ -54,6 +54,10 @@ class Trial:
     calls: int = 0
 
 
+NOT_SEARCHED = "nothing was searched"
+"""The `stop_reason` where a search was hindered before its first call."""
+
+
 @dataclass(frozen=True)
 class OptimizationResult:
     """`program` is the best one found, or the input itself with `improved` False: no gain found is a result.

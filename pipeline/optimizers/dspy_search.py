@@ -16,7 +16,7 @@ from judges.lm import BudgetExhausted
 from judges.program import PARTS, JudgeProgram
 from labeled_traces.split import Development
 from pipeline.config import PipelineError
-from pipeline.optimizers.base import OptimizationResult, SearchContext, Trial
+from pipeline.optimizers.base import NOT_SEARCHED, OptimizationResult, SearchContext, Trial
 from pipeline.optimizers.example_sets import example_sets
 from pipeline.optimizers.examples import ExampleBuilder
 from pipeline.optimizers.proposals import ProposalChecks
@@ -124,7 +124,7 @@ class _Search(Search):
 
     def run(self) -> OptimizationResult:
         if (hindrance := self.hindrance()) is not None:
-            return self.result(self.kept(hindrance), "nothing was searched")
+            return self.result(self.kept(hindrance), NOT_SEARCHED)
         try:
             stop_reason = self._searched()
             candidates = best_first(self.trials)

@@ -18,7 +18,7 @@ from labeled_traces.dataset import LabeledTrace
 from labeled_traces.groups import connected
 from labeled_traces.split import Development
 from pipeline.optimizers.archive import Member, best_first
-from pipeline.optimizers.base import OptimizationResult, SearchContext, Trial
+from pipeline.optimizers.base import NOT_SEARCHED, OptimizationResult, SearchContext, Trial
 from pipeline.optimizers.breeding import Bred, Breeder
 from pipeline.optimizers.evolution_settings import EvolutionSettings
 from pipeline.optimizers.examples import ExampleBuilder
@@ -109,7 +109,7 @@ class _Search(Search):
 
     def run(self) -> OptimizationResult:
         if (hindrance := self.hindrance()) is not None:
-            return self.result(self.kept(hindrance), "nothing was searched")
+            return self.result(self.kept(hindrance), NOT_SEARCHED)
         exhausted = False
         try:
             stop_reason = self._evolve()

@@ -16,7 +16,7 @@ from judges.program import JudgeProgram
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.split import Development
 from pipeline.config import PipelineError
-from pipeline.optimizers.base import OptimizationResult, SearchContext
+from pipeline.optimizers.base import NOT_SEARCHED, OptimizationResult, SearchContext
 from pipeline.optimizers.batches import Minibatches, Rows
 from pipeline.optimizers.examples import ExampleBuilder
 from pipeline.optimizers.proposals import ProposalChecks
@@ -72,7 +72,7 @@ class _Search(Search):
 
     def run(self) -> OptimizationResult:
         if (hindrance := self.hindrance()) is not None:
-            return self.result(self.kept(hindrance), "nothing was searched")
+            return self.result(self.kept(hindrance), NOT_SEARCHED)
         adapter, stop_reason = self._searched()
         if adapter.broken is not None and not isinstance(adapter.broken, TooFewUsable):
             raise adapter.broken

@@ -23,7 +23,7 @@ from judges.program import JudgeProgram
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.split import Development
 from labeled_traces.trace import text_hash
-from pipeline.optimizers.base import OptimizationResult, SearchContext, Trial
+from pipeline.optimizers.base import NOT_SEARCHED, OptimizationResult, SearchContext, Trial
 from pipeline.optimizers.optuna_settings import OptunaSettings
 from pipeline.optimizers.scoring import Scores, TooFewUsable
 from pipeline.optimizers.search import Search, shown_traces
@@ -79,7 +79,7 @@ class _Search(Search):
 
     def run(self) -> OptimizationResult:
         if (hindrance := self.hindrance()) is not None:
-            return self.result(self.kept(hindrance), "nothing was searched")
+            return self.result(self.kept(hindrance), NOT_SEARCHED)
         exhausted = False
         with open_study(self._study_name, self.context.seed, self.settings.storage) as study:
             try:

@@ -21,10 +21,11 @@ from judges.program import JudgeProgram, JudgeSuite, seed_program
 from judges.simulated_lm import SimulatedLM
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.split import Development
-from pipeline.chain import STAGE_REPEATS, bank, run_steps
+from pipeline.chain import STAGE_REPEATS, bank, outcome, run_steps
 from pipeline.config import ExperimentConfig, PipelineError
 from pipeline.config_file import parse_config
-from pipeline.optimizers.base import OptimizationResult, SearchContext, Trial
+from pipeline.metrics.estimate import Estimate
+from pipeline.optimizers.base import NOT_SEARCHED, OptimizationResult, SearchContext, Trial
 from pipeline.prepare import Run, prepare
 from pipeline.run import optimize, tuning_cost, validate_run
 from pipeline.run_folder import RunFolder
@@ -194,6 +195,38 @@ def test_every_trial_is_written_with_its_step(whole: tuple[Run, Recorder, list[s
         numbers = [t["number"] for t in trials if t["step"] == step and t["dimension"] == "tool_calling"]
         assert numbers == list(range(len(numbers)))
     assert any(line.startswith("search of tool_calling (3/3, optuna): ") for line in said)
+
+
+@pytest.mark.parametrize(
+    ("gain", "improved", "stop", "said"),
+    [
+        (Estimate(0.138, 0.075, None, 10), True, "16 proposals", "gain +0.138, lower bound +0.075; 16 proposals"),
+        (Estimate(0.1, -0.05, None, 9), False, "done", "no gain found: best +0.100, lower bound -0.050; done"),
+        (
+            Estimate(0.1, 0.05, None, 9),
+            False,
+            "done",
+            "no gain found: best +0.100, lower bound +0.050, but what it must keep may be worse; done",
+        ),
+        (None, False, "done", "a long reason; done"),
+        (None, False, NOT_SEARCHED, "a long reason"),
+    ],
+)
+def test_a_search_is_told_in_one_line(gain: Estimate | None, improved: bool, stop: str, said: str) -> None:
+    program = seed_program("plan_quality")
+    assert outcome(OptimizationResult(program, improved, "a long reason", stop, "x", gain=gain)) == said
+
+
+def test_what_hinders_every_step_is_told_once(tmp_path: Path) -> None:
+    """Each further step names all of these dimensions in one line."""
+    steps = [{"optimizer": name, "settings": {"min_labels": 1000}} for name in ("gepa", "optuna")]
+    said: list[str] = []
+    run = prepare(experiment(tmp_path, search=[*steps, {"optimizer": "seed"}]), quiet)
+    run_steps(run, SimulatedLM(), "tuned", said.append)
+    assert [line.partition(":")[0] for line in said[:2]] == [f"search of {name} (1/3, gepa)" for name in TWO]
+    assert all("too few labels" in line for line in said[:2])
+    assert said[2] == f"search (2/3, optuna): as before, not of {', '.join(TWO)}"
+    assert len(said) == 5  # and what the step that changes nothing says
 
 
 def test_the_searches_read_with_repeats_of_their_own(whole: tuple[Run, Recorder, list[str]]) -> None:
