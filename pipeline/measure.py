@@ -29,6 +29,7 @@ from pipeline.metrics.estimate import Estimate
 from pipeline.metrics.suite import dimension_metrics, suite_metrics
 from pipeline.metrics.table import match_judgments
 from pipeline.prepare import Say, with_knobs
+from pipeline.read_warnings import warning_kinds
 from pipeline.run_folder import open_judges
 
 
@@ -57,8 +58,8 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Measured:
-    """`cost` is in dollars, None where a price is unknown. `test_uses`: which use of the held-out traces this was, from
-    1; 0: none was read."""
+    """`warnings`: kind of what was repaired or dropped in reading a reply -> judgments. `cost` is in dollars, None
+    where a price is unknown. `test_uses`: which use of the held-out traces this was, from 1; 0: none was read."""
 
     model: str
     traces: int
@@ -67,6 +68,7 @@ class Measured:
     metrics: Mapping[str, Estimate]
     dimensions: Mapping[str, Mapping[str, Estimate]]
     outcomes: Mapping[str, int]
+    warnings: Mapping[str, int]
     usage: Usage
     cost: float | None
     test_uses: int
@@ -89,6 +91,7 @@ class Measured:
                 for name, metrics in self.dimensions.items()
             },
             "outcomes": dict(self.outcomes),
+            "warnings": dict(self.warnings),
             "calls": self.usage.calls,
             "tokens": self.usage.tokens,
             "cost": self.cost,
@@ -136,6 +139,7 @@ def measure(work: Measurement, say: Say) -> Measured:
         metrics=suite_metrics(table, settings),
         dimensions={name: dimension_metrics(table, name, settings) for name in table.dimensions},
         outcomes=Counter(str(judgment.outcome) for judgment in judgments),
+        warnings=warning_kinds(judgments),
         usage=usage,
         cost=usage.dollars,
         test_uses=uses,

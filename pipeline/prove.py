@@ -22,6 +22,7 @@ from pipeline.metrics.froc import curve
 from pipeline.metrics.suite import dimension_metrics, suite_metrics
 from pipeline.metrics.table import MatchTable, match_judgments
 from pipeline.prepare import SEED, Run, Say
+from pipeline.read_warnings import loud, warning_kinds, warnings_in_words
 from pipeline.results import Result, Side, StepReport, side_names
 from pipeline.run_folder import TUNED
 from pipeline.tune import load_steps
@@ -152,6 +153,7 @@ def _side(table: MatchTable, settings: MetricSettings, judgments: Sequence[Judgm
         dimensions={name: dimension_metrics(table, name, settings) for name in dimensions},
         curve=tuple(curve(table)),
         outcomes=dict(Counter(str(judgment.outcome) for judgment in judgments)),
+        warnings=warning_kinds(judgments),
     )
 
 
@@ -201,6 +203,8 @@ def _warnings(proof: _Proof) -> list[str]:
             lines.append(
                 f"{names[name]}: {sum(unusable.values())} of {sum(side.outcomes.values())} judgments: {counts}"
             )
+        if kinds := loud(side.warnings, sum(side.outcomes.values())):
+            lines.append(f"{names[name]}, replies that were repaired in reading: {warnings_in_words(kinds)}")
     return lines
 
 

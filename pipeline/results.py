@@ -75,13 +75,15 @@ class Side:
     """One suite of judges (or one control) on one set of traces.
 
     `curve` is its free-response curve: (false alarms per clean trace, localized coverage), rising. `outcomes` counts
-    the judgments by outcome; empty for a control.
+    the judgments by outcome, `warnings` those whose reply was repaired or cut down in reading, by kind; both are empty
+    for a control.
     """
 
     metrics: Mapping[str, Estimate]
     dimensions: Mapping[str, Mapping[str, Estimate]] = field(default_factory=dict)
     curve: tuple[tuple[float, float], ...] = ()
     outcomes: Mapping[str, int] = field(default_factory=dict)
+    warnings: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         return _estimates(self.metrics)
@@ -153,6 +155,7 @@ class Result:
                 if side.dimensions
             },
             "outcomes": {name: dict(side.outcomes) for name, side in self.sides.items() if side.outcomes},
+            "reading_warnings": {name: dict(side.warnings) for name, side in self.sides.items() if side.warnings},
             "traces": self.traces,
             "labels": self.labels,
             "outside_gpa": self.outside_gpa,

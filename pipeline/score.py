@@ -29,6 +29,7 @@ from pipeline.export.registry import PREFIX, Registry
 from pipeline.lock import locked
 from pipeline.mlflow_traces import MlflowTraces, assessments_of, without_assessments
 from pipeline.prepare import Say
+from pipeline.read_warnings import warning_kinds
 
 _BATCH = 50
 """Traces that are judged before their assessments are logged."""
@@ -57,7 +58,8 @@ class Scoring:
 
 @dataclass(frozen=True)
 class Scored:
-    """`traces` that were looked at, of which `new` ones had a score missing. `outcomes` of the judgments of now.
+    """`traces` that were looked at, of which `new` ones had a score missing. `outcomes` and `warnings` (what was
+    repaired in reading a reply, by kind) of the judgments of now.
 
     `usage` and `cost` (in dollars, None where a price is unknown) are the day's.
     `unreadable`: why traces could not be read.
@@ -69,6 +71,7 @@ class Scored:
     scores: int
     findings: int
     outcomes: Mapping[str, int]
+    warnings: Mapping[str, int]
     usage: Usage
     cost: float | None
     unreadable: tuple[str, ...]
@@ -85,6 +88,7 @@ class Scored:
             "scores": self.scores,
             "findings": self.findings,
             "outcomes": dict(self.outcomes),
+            "warnings": dict(self.warnings),
             "simulated": self.simulated,
             "calls": self.usage.calls,
             "tokens": self.usage.tokens,
@@ -138,6 +142,7 @@ def _score(
         scores=writer.scores,
         findings=writer.findings,
         outcomes=dict(Counter(str(judgment.outcome) for judgment in writer.judgments)),
+        warnings=warning_kinds(writer.judgments),
         usage=usage,
         cost=usage.dollars,
         unreadable=tuple(found.unreadable),

@@ -15,6 +15,7 @@ from pipeline.evaluate import EvaluateSettings, EvaluationStopped, check_replies
 from pipeline.metrics.suite import suite_metrics
 from pipeline.metrics.table import match_judgments
 from pipeline.prepare import SEED, Run, Say
+from pipeline.read_warnings import loud, warning_kinds, warnings_in_words
 from pipeline.results import StepReport
 from pipeline.rule_search import RuleResult, search_rule
 from pipeline.run_folder import METRICS, TUNED, RunFolder
@@ -118,6 +119,8 @@ def _rule(run: Run, suite: JudgeSuite, lm: LM, say: Say) -> tuple[RuleResult, li
         raise
     save_judgments(path, judgments)
     check_replies(judgments)
+    if kinds := loud(warning_kinds(judgments), len(judgments)):
+        say(f"warning: of {len(judgments)} replies, repaired in reading were {warnings_in_words(kinds)}")
     result = search_rule(judgments, rows, run.matcher)
     say(f"decision rule: {result.reason}")
     return result, judgments

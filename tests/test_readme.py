@@ -64,7 +64,10 @@ def test_its_commands_do_what_it_says(
     (tmp_path / "annotations").mkdir()
     values = yaml.safe_load(EXPERIMENT.replace("openai/gpt-5", "simulated/default"))
     few = {"judges": {**values["judges"], "dimensions": ["tool_calling"], "holistic": False}, "rule": {"repeats": 1}}
-    few |= {"search": {**values["search"], "settings": {"max_iterations": 2, "min_labels": 2}}, "validation": {"repeats": 1}}
+    few |= {
+        "search": {**values["search"], "settings": {"max_iterations": 2, "min_labels": 2}},
+        "validation": {"repeats": 1},
+    }
     Path("experiment.yaml").write_text(yaml.safe_dump({**values, **few, "tracking": {"enabled": False}}))
     Path("recalibration.yaml").write_text(RECALIBRATION)
     ran: dict[str, Any] = {}

@@ -54,6 +54,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
     from pipeline.config import MODELS, PipelineError
     from pipeline.evaluate import EvaluateSettings
     from pipeline.measure import Measurement, measure
+    from pipeline.read_warnings import warnings_in_words
     from pipeline.report.table import MEASURED, metrics_table, money, reader
     from pipeline.results import counted_labels
 
@@ -84,7 +85,10 @@ def run(args: argparse.Namespace, out: Output) -> int:
     parts.append(metrics_table(found.metrics, MEASURED))
     outcomes = ", ".join(f"{count} {name}" for name, count in found.outcomes.items())
     cost = money(found.cost, found.simulated)
-    lines = [f"Judgments: {outcomes}", f"Cost: {found.usage.calls:,} calls, {found.usage.tokens:,} tokens, {cost}"]
+    lines = [f"Judgments: {outcomes}"]
+    if found.warnings:
+        lines.append(f"WARNING, replies that were repaired in reading: {warnings_in_words(found.warnings)}")
+    lines += [f"Cost: {found.usage.calls:,} calls, {found.usage.tokens:,} tokens, {cost}"]
     if found.test_uses > 1:
         lines.append(f"use {found.test_uses} of this testset: it is spent, trust a new one more")
     lines.append(f"judgments: {found.judgments}")

@@ -37,6 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, out: Output) -> int:
     from judges.budget import Budget
     from pipeline.evaluate import EvaluateSettings
+    from pipeline.read_warnings import warnings_in_words
     from pipeline.report.table import columns, money
     from pipeline.score import Scoring, score
 
@@ -60,6 +61,11 @@ def run(args: argparse.Namespace, out: Output) -> int:
     lines = [
         f"{done.new} of {done.traces} traces were new: {done.scores} scores and {done.findings} findings logged",
         f"Judgments: {outcomes}",
+        *(
+            [f"WARNING, replies that were repaired in reading: {warnings_in_words(done.warnings)}"]
+            if done.warnings
+            else []
+        ),
         f"Cost of today (UTC): {cost}",
         *(f"not readable: {reason}" for reason in done.unreadable),
         "Next: people label what they see there (see README, human labels), then `gpa-judges recalibrate CONFIG`",

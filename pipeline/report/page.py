@@ -196,7 +196,13 @@ def _outcomes(result: Result) -> str:
         [_text(result.names[name]), *(str(counts.get(outcome, 0)) for outcome in outcomes)]
         for name, counts in sides.items()
     ]
-    return _table(["judgments", *outcomes], rows)
+    repaired = [
+        [_text(result.names[name]), _text(kind), str(count)]
+        for name, side in result.sides.items()
+        for kind, count in side.warnings.items()
+    ]
+    warnings = _table(["replies that were repaired in reading", "how", "judgments"], repaired) if repaired else ""
+    return _table(["judgments", *outcomes], rows) + warnings
 
 
 def _cost(result: Result) -> str:

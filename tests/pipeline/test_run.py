@@ -280,10 +280,10 @@ def test_a_real_endpoint_with_a_price(
 ) -> None:
     """Calls, tokens and dollars are the server's; what cannot be used is counted apart and said."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-nothing")
-    clean = json.dumps({"rationale": "fine", "findings": [], "score": 3})
+    repaired = json.dumps({"rationale": "fine", "findings": [], "score": "3"})
 
     def script(body: dict[str, Any]) -> str:
-        return "I cannot evaluate this." if "Judge: tool_calling" in body["messages"][-1]["content"] else clean
+        return "I cannot evaluate this." if "Judge: tool_calling" in body["messages"][-1]["content"] else repaired
 
     with scripted_server(script) as server:
         judges = {"model": "openai/any", "endpoint": server.endpoint, "dimensions": TWO, "holistic": False}
@@ -299,6 +299,8 @@ def test_a_real_endpoint_with_a_price(
     half = result.traces * 2
     assert result.sides["tuned"].outcomes == {"scored": half, "refused": half}
     assert f"tuned judges: {half} of {2 * half} judgments: {half} refused" in result.warnings
+    assert f"tuned judges, replies that were repaired in reading: {half} x the score … is a string" in result.warnings
+    assert "the score … is a string" in (result.run_dir / "report.html").read_text()
     assert result.sides["tuned"].metrics["scored_share"].value == 0.5
     assert result.verdict != "PASS"
 

@@ -47,3 +47,17 @@ def test_one_reply_that_can_be_used_is_a_result(
     with scripted_server(scripted_server.in_turn(clean, "nothing to say")) as server:
         assert evaluate(server, "--concurrency", "1") == 0
     assert "Judgments: 1 scored, 5 unparseable" in capsys.readouterr().out
+
+
+def test_what_was_dropped_in_reading_is_summed_on_the_screen(
+    scripted_server: type[ScriptedServer], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A judge that names no dimension loses its findings: without a word it would be one without false alarms."""
+    finding = {"span_ids": [], "explanation": "x", "evidence": "", "severity": "high", "confidence": 90}
+    reply = json.dumps({"rationale": "bad", "findings": [finding], "score": 0})
+    with scripted_server(lambda _: reply) as server:
+        holistic = ["--holistic", "--model", "openai/any", "--endpoint", server.endpoint, "--json"]
+        assert main(["evaluate", "data.jsonl", *holistic]) == 0
+    said = capsys.readouterr()
+    assert "WARNING, replies that were repaired in reading: 6 x a finding names no known dimension: dropped" in said.err
+    assert json.loads(said.out)["warnings"]["a finding names no known dimension: dropped"] == 6
