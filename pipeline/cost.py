@@ -61,7 +61,7 @@ class Cost:
         else:
             money = "unknown price" if self.dollars is None else f"about {self.dollars:.2f} dollars"
         text = (
-            f"cost: about {self.calls:,} calls, {_rounded(self.prompt_tokens)} tokens of prompts and at most "
+            f"cost: up to about {self.calls:,} calls, {_rounded(self.prompt_tokens)} tokens of prompts and at most "
             f"{_rounded(self.completion_tokens)} of replies; {money}"
         )
         if self.uncounted:

@@ -6,6 +6,7 @@ import json
 import logging
 import math
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -163,7 +164,7 @@ def refusals(uri: str) -> Iterator[None]:
     try:
         yield
     except (MlflowException, SQLAlchemyError, CommandError, OSError, ImportError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        reason = _in_short((str(error).strip().splitlines() or [type(error).__name__])[0])
         # A store that answers says itself what it does not accept.
         answered = getattr(error, "error_code", "INTERNAL_ERROR") != "INTERNAL_ERROR"
         accepted = (
@@ -175,6 +176,14 @@ def refusals(uri: str) -> Iterator[None]:
         shown = hide_in_uri(uri)
         said = redact(reason.replace(uri, shown))
         raise PipelineError(f"MLflow at {shown} refused: {said}{'' if answered else accepted}") from error
+
+
+def _in_short(reason: str) -> str:
+    """Without the three wrappings of a connection that fails."""
+    if "Max retries exceeded" not in reason:
+        return reason
+    cause = re.search(r"(?<=\] )[A-Z][\w ]+|timed out|too many \d+ error responses|certificate verify failed", reason)
+    return f"no answer: {cause[0]}" if cause else reason
 
 
 def _quiet() -> None:

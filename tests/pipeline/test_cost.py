@@ -102,7 +102,7 @@ def test_what_is_announced_is_what_is_spent(tmp_path: Path, repeats: int, extrac
 
 def test_it_says_what_ends_it() -> None:
     text = Cost(20_000, 1_500_000, 2_000, 1.0, frozenset({"openai/mine"})).in_words(Budget(calls=1000, dollars=2.5))
-    assert "about 20,000 calls, 1.5 million tokens of prompts and at most 2 thousand of replies" in text
+    assert "cost: up to about 20,000 calls, 1.5 million tokens of prompts and at most 2 thousand of replies" in text
     assert text.endswith("the budget ends it at 1,000 calls or 2.5 dollars")
 
 

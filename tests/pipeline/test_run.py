@@ -491,7 +491,7 @@ def test_a_folder_that_is_no_run(tmp_path: Path, name: str) -> None:
 def test_what_it_may_cost_is_said_first(tmp_path: Path) -> None:
     lines: list[str] = []
     run_experiment(cheap(tmp_path), lines.append)
-    cost = next(i for i, line in enumerate(lines) if line.startswith("cost: about"))
+    cost = next(i for i, line in enumerate(lines) if line.startswith("cost: up to about"))
     testset = next(i for i, line in enumerate(lines) if line.startswith("testset:"))
     assert cost < testset
     assert "free: the model is simulated" in lines[cost]
@@ -516,7 +516,7 @@ def test_what_tuning_announces_is_what_it_spends(tmp_path: Path) -> None:
     )
     rows = len(run.development_rows)
     assert usage.calls == rows * (7 * 2 + 1)
-    assert any(line.startswith(f"cost: about {usage.calls:,} calls") for line in said)
+    assert any(line.startswith(f"cost: up to about {usage.calls:,} calls") for line in said)
 
 
 def test_a_resumed_run_counts_replies_not_failures(

@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.config import PipelineError, TrackingConfig
 from pipeline.export.records import RECALIBRATION, Ending, Records
-from pipeline.tracking import RUN_FILE, Tracker, default_uri
+from pipeline.tracking import RUN_FILE, Tracker, connect, default_uri, refusals
 
 
 @pytest.fixture(scope="module")
@@ -138,3 +138,11 @@ def test_a_server_puts_nothing_on_stdout(mlflow_server: str, tmp_path: Path, cap
 def test_a_quiet_store(output: Path, capfd: pytest.CaptureFixture[str]) -> None:
     opened(output).finish(output / "run")
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_server_that_is_not_there_is_told_in_a_few_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with pytest.raises(PipelineError) as error, refusals("http://127.0.0.1:9"):
+        connect("http://127.0.0.1:9").get_experiment_by_name("x")
+    said = str(error.value).partition(";")[0]
+    assert said == "MLflow at http://127.0.0.1:9 refused: no answer: Connection refused"
