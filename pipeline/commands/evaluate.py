@@ -90,7 +90,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
         lines.append(f"WARNING, replies that were repaired in reading: {warnings_in_words(found.warnings)}")
     lines += [f"Cost: {found.usage.calls:,} calls, {found.usage.tokens:,} tokens, {cost}"]
     if found.test_uses > 1:
-        lines.append(f"use {found.test_uses} of this testset: it is spent, trust a new one more")
+        lines.append(f"use {found.test_uses} of this testset: the more uses, the less it says; trust a new one more")
     lines.append(f"judgments: {found.judgments}")
     parts += ["\n".join(lines), _next_steps(args)]
     out.result("\n\n".join(parts), found.to_json())

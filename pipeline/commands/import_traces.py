@@ -53,8 +53,10 @@ def run(args: argparse.Namespace, out: Output) -> int:
             f", {counts['unknown']} that nobody looked at and that may have failed (no false alarm is counted there)"
         )
     inside = counts["labels"] - counts["outside_gpa"] - counts["unmapped"]
-    lines.append(f"{counted_labels(inside, counts['outside_gpa'])}; by dimension, one of several counts in each:")
-    lines += [f"  {name}: {n} labels" for name, n in counts["dimensions"].items()]
+    lines.append(counted_labels(inside, counts["outside_gpa"]))
+    if inside:
+        lines[-1] += "; by dimension, one of several counts in each:"
+        lines += [f"  {name}: {n} labels" for name, n in counts["dimensions"].items()]
     if counts["errors"] < counts["labels"]:
         lines.append(
             f"  {counts['labels']} labels are about {counts['errors']} errors: several raters saw the same one"

@@ -224,7 +224,7 @@ class _Search(Search):
                 f"{FEW_PROGRAMS} programs need at least {self.floor(FEW_PROGRAMS)} judge calls"
             )
         if not self.context.bank:
-            said.append("the bank is empty, so there are no texts to choose from: only examples and knobs are searched")
+            said.append("no step before this one left texts to choose from: only examples and knobs are searched")
         return tuple(said)
 
     def _selected(self) -> Selection:

@@ -8,6 +8,7 @@ from pipeline.hints import command
 from pipeline.recalibration.home import Passed
 from pipeline.report.table import columns, conditions, money, verdict_line
 from pipeline.results import Result
+from pipeline.run import REPORT
 
 
 def gate_lines(result: Result) -> list[str]:
@@ -25,6 +26,8 @@ def pass_table(done: Passed, config: Path) -> str:
     if "calls" in (about := done.document):
         cost = money(about["cost"], about["simulated"])
         lines.append(f"Cost of this pass: {about['calls']:,} calls, {about['tokens']:,} tokens, {cost}")
+    if gate := about.get("gate"):
+        lines.append(f"Report of the gate: {Path(gate['run_dir']) / REPORT}")
     if done.document:
         lines.append(f"Record in MLflow: run {done.run_id}")
     rows = [["dimension", "champion", "program"]]

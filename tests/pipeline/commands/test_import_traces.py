@@ -50,6 +50,14 @@ def test_labels_outside_gpa_and_labels_without_a_row_are_told_apart(capsys: pyte
     assert len(row.distinct_errors) == 3
 
 
+@pytest.mark.usefixtures("folder")
+def test_without_labels_no_dimension_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["import", "traces", "--out", "data.jsonl"]) == 0
+    shown = capsys.readouterr().out
+    assert "\n0 error labels (0 more outside GPA: reported apart)\n" in shown
+    assert "0 labels" not in shown
+
+
 def test_a_group_that_is_too_large_is_told_by_import_and_by_split(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

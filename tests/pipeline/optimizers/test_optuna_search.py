@@ -88,7 +88,7 @@ def test_a_space_of_one_point_costs_one_reading(world: World, fake_lm: type[Fake
     assert len(lm.judged) == result.judge_calls == result.trials[0].calls == 20
     assert not result.improved
     assert result.reason.startswith("no gain found")
-    assert any("the bank is empty" in warning for warning in result.warnings)
+    assert any("no step before this one left texts" in warning for warning in result.warnings)
 
 
 def test_nothing_is_gained_where_nothing_helps(world: World, fake_lm: type[FakeLM]) -> None:

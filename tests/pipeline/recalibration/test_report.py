@@ -28,6 +28,12 @@ def test_a_pass_says_what_it_cost_and_what_is_next(cost: float | None, simulated
     assert "gpa-judges rollback recalibration.yaml    if it was a mistake" in text
 
 
+def test_a_gate_names_its_report() -> None:
+    document = {"gate": {"run_dir": "/state/r1/recalibration-1"}}
+    text = pass_table(Passed("kept", (), {}, 60, run_id="r1", document=document), CONFIG)
+    assert "Report of the gate: /state/r1/recalibration-1/report.html\n" in text
+
+
 def test_a_pass_that_read_nothing_names_no_cost() -> None:
     text = pass_table(Passed("needs labels", ("few",), {}, 6, more=4), CONFIG)
     assert "Cost" not in text
