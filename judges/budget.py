@@ -108,7 +108,8 @@ def unknown_price(models: Iterable[str]) -> JudgeError:
     """What is wrong with a budget in dollars for these models."""
     return JudgeError(
         f"the price of {', '.join(sorted(models))} is unknown, so a budget in dollars cannot be kept: give its price "
-        "in dollars per million tokens (prices), or a budget in calls or tokens"
+        "in dollars per million tokens (`prices` in a file, --price on the command line), or a budget in calls or "
+        "tokens"
     )
 
 

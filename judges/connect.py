@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from judges.budget import Budget, Price
 from judges.ledger import Ledger, LedgerLM
 from judges.ledger_file import check_kept, note_use
-from judges.lm import LM, LMError, LMReply, LMRequest, RetryingLM
+from judges.lm import LM, JudgeError, LMError, LMReply, LMRequest, RetryingLM
 
 if TYPE_CHECKING:
     from judges.litellm_client import LiteLLMClient
@@ -22,6 +22,28 @@ SIMULATED = "simulated/"
 
 def is_simulated(model: str) -> bool:
     return model.startswith(SIMULATED)
+
+
+def check_name(model: str, endpoint: str = "") -> None:
+    """
+    Raises:
+        JudgeError: no simulated model has this name, or no provider that LiteLLM knows.
+    """
+    if is_simulated(model):
+        from judges.simulated_lm import profile_of
+
+        profile_of(model)
+        return
+    from judges.litellm_client import load_litellm
+
+    litellm = load_litellm()
+    try:
+        litellm.get_llm_provider(model=model, api_base=endpoint or None)
+    except litellm.BadRequestError as error:
+        raise JudgeError(
+            f"no provider of the model {model!r} is known: accepted is provider/model such as openai/gpt-5, with any "
+            "name after openai/ for a server that speaks its protocol"
+        ) from error
 
 
 def open_lm(

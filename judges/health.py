@@ -15,6 +15,7 @@ KEPT_WORTH = 1 / 8
 """Of a failure: what a reply from the ledger takes off the row. In a run that is resumed all that is sent is what
 failed before, and a few calls that fail for ever must not look like a provider that is down."""
 _KEPT = "every reply so far is kept in the ledger {}: start the same command again to go on"
+_TO_MEND = "mend that (model, endpoint or key), then start the same command again: every reply is kept in the ledger {}"
 
 
 @dataclass
@@ -69,7 +70,7 @@ class Health:
             enough = GIVE_UP_AFTER + (len(self._ledger.flights) if target.answered else 0)
             if target.row >= enough and not target.down:
                 said = "calls in a row failed" if target.answered else "calls failed, none succeeded"
-                kept = _KEPT.format(self._ledger.path)
+                kept = (_KEPT if error.passing else _TO_MEND).format(self._ledger.path)
                 target.down = f"{target.failed} {said}; the last one: {error}; {kept}"
 
     def explain(self, request: LMRequest, end: BudgetExhausted) -> BudgetExhausted | ProviderDown:

@@ -97,7 +97,8 @@ class LiteLLMClient:
                 yield ended
                 return
             # Made here and not where it was caught: the provider's own exception, which may hold a key, stays behind.
-            error = LMError(ended.kind, f"{_target(request.endpoint, request.model)}: {ended.message}", ended.billed)
+            said = f"{_target(request.endpoint, request.model)}: {ended.message}"
+            error = LMError(ended.kind, said, ended.billed, passing=ended.retry or ended.kind == "timeout")
             if ended.retry and attempt < self._retries and (ended.wait or 0.0) <= LONGEST_WAIT:
                 yield error
                 await asyncio.sleep(ended.wait or self._pause * 2**attempt * random.uniform(0.5, 1.0))

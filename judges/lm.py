@@ -18,13 +18,15 @@ class JudgeError(ValueError):
 class LMError(RuntimeError):
     """A call that gave no reply. `kind` is one of `timeout`, `provider_error`, `too_long`.
 
-    `billed`: the provider may charge for it all the same. Only its own answer can rule that out.
+    `billed`: the provider may charge for it all the same. Only its own answer can rule that out. `passing`: the same
+    call may succeed later; else something has to be mended first (a name, a key).
     """
 
-    def __init__(self, kind: str, message: str, billed: bool = True) -> None:
+    def __init__(self, kind: str, message: str, billed: bool = True, passing: bool = True) -> None:
         super().__init__(message)
         self.kind = kind
         self.billed = billed
+        self.passing = passing
 
 
 class ProviderDown(RuntimeError):

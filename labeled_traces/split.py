@@ -73,8 +73,9 @@ class SplitManifest:
         self.check(dataset)
         return dataset.subset(self.testset)
 
-    def check(self, dataset: Dataset) -> None:
-        """Makes sure that the parts have nothing in common and that the data is what was split.
+    def check(self, dataset: Dataset, remedy: str = "split again") -> None:
+        """Makes sure that the parts have nothing in common and that the data is what was split. `remedy`: what is to be
+        done where it is not.
 
         Raises:
             LeakageError: two parts share a trace id, a group or a content.
@@ -84,7 +85,7 @@ class SplitManifest:
             common = set(self.parts[one]) & set(self.parts[other])
             if common:
                 raise LeakageError(f"{len(common)} traces are in {one} and in {other}, the first is {min(common)!r}")
-        self._check_data(dataset)
+        self._check_data(dataset, remedy)
         part_of_key: dict[tuple[str, str], tuple[str, str]] = {}
         for part, ids in self.parts.items():
             for trace_id in ids:
@@ -96,16 +97,16 @@ class SplitManifest:
                             "split again with make_split"
                         )
 
-    def _check_data(self, dataset: Dataset) -> None:
+    def _check_data(self, dataset: Dataset, remedy: str) -> None:
         split = [trace_id for ids in self.parts.values() for trace_id in ids]
         if sorted(split) != sorted(dataset.ids):
             odd = min(set(split) ^ set(dataset.ids), default=None) or "one of them is listed twice"
-            raise TraceError(f"the split has {len(split)} traces, the data {len(dataset)} (see {odd!r}): split again")
+            raise TraceError(f"the split has {len(split)} traces, the data {len(dataset)} (see {odd!r}): {remedy}")
         for trace_id in split:
             if dataset[trace_id].trace.content_hash != self.content_hashes.get(trace_id):
-                raise TraceError(f"trace {trace_id!r} changed since it was split: split again")
+                raise TraceError(f"trace {trace_id!r} changed since it was split: {remedy}")
         if dataset.hash != self.dataset_hash:
-            raise TraceError("labels or metadata changed since the data was split (hash): split again")
+            raise TraceError(f"labels or metadata changed since the data was split (hash): {remedy}")
 
     def save(self, path: Path) -> None:
         """Writes JSON, with a hash that tells a later reader of any change."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from judges.budget import Budget, unknown_price
-from judges.connect import Models, is_simulated
+from judges.connect import Models, check_name, is_simulated
 from judges.judge import estimate_call, estimate_plan
 from judges.lm import LMRequest
 from judges.plan import wants_plan
@@ -79,6 +79,20 @@ def announce(cost: Cost, budget: Budget, say: Callable[[str], None]) -> None:
     say(cost.in_words(budget))
     if budget.dollars is not None and cost.unpriced:
         raise unknown_price(cost.unpriced)
+
+
+def check_models(models: Mapping[str, str], budget: Budget, known: Models) -> None:
+    """Names and prices of models (name -> endpoint), before a folder is made or anything is sent. Keys are not looked
+    for: providers find them in more places than one.
+
+    Raises:
+        JudgeError: there is no such model or provider; or the budget is in dollars, and a model has no known price.
+    """
+    for model, endpoint in models.items():
+        check_name(model, endpoint)
+    unpriced = [model for model in models if known.cost_of(LMRequest(model, ()), 1000, 1000) is None]
+    if budget.dollars is not None and unpriced:
+        raise unknown_price(unpriced)
 
 
 def suite_cost(suite: JudgeSuite, rows: Sequence[LabeledTrace], readings: float, models: Models) -> Cost:

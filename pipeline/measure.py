@@ -20,7 +20,7 @@ from labeled_traces.held_out_use import HeldOutUse, names_of, read_uses
 from labeled_traces.split import PARTS, SplitManifest
 from labeled_traces.trace import text_hash
 from pipeline.config import PipelineError
-from pipeline.cost import announce, suite_cost
+from pipeline.cost import announce, check_models, suite_cost
 from pipeline.evaluate import EvaluateSettings, EvaluationStopped, check_replies, evaluate, save_judgments
 from pipeline.held_out import TEST_USES, check_leak, record_use, uses_beside
 from pipeline.matching import build_matcher
@@ -110,6 +110,8 @@ def measure(work: Measurement, say: Say) -> Measured:
         LMError: no call succeeded, or no reply can be used.
     """
     suite = _suite(work)
+    models = Models(work.prices, work.timeout)
+    check_models({one.knobs.model: one.knobs.endpoint for one in suite.programs.values()}, work.budget, models)
     shared = uses_beside(work.data)
     rows, held_out = _rows(work, suite, shared)
     matcher = build_matcher(work.matcher, list(rows))
@@ -117,7 +119,7 @@ def measure(work: Measurement, say: Say) -> Measured:
     _check_folder(out, _content(work, suite, rows), work.force)
     model = ", ".join(sorted({program.knobs.model for program in suite.programs.values()}))
     say(f"results: {out}")
-    cost = suite_cost(suite, list(rows), work.settings.repeats, Models(work.prices, work.timeout))
+    cost = suite_cost(suite, list(rows), work.settings.repeats, models)
     announce(cost, work.budget, say)
     write_lines(out / _CONTENT, [json.dumps(_content(work, suite, rows))])
     uses = 0

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from judges.budget import Budget, Price
-from judges.connect import is_simulated, open_lm
+from judges.connect import Models, is_simulated, open_lm
 from judges.judgment import HOLISTIC
 from judges.ledger import LedgerLM
 from judges.program import JudgeSuite, seed_suite
@@ -18,6 +18,7 @@ from labeled_traces.simulated import FaultRates, rate, shuffle_labels, simulate
 from labeled_traces.split import SplitManifest, make_split
 from pipeline.config import MODELS, ExperimentConfig, PipelineError, SearchConfig, SimulatedData
 from pipeline.config_file import build_settings
+from pipeline.cost import check_models
 from pipeline.gates import Gates
 from pipeline.held_out import check_leak
 from pipeline.matching import Matcher, build_matcher
@@ -39,6 +40,11 @@ class Step:
     optimizer: Optimizer
     reflection_model: str
     reflection_endpoint: str
+
+    @property
+    def reflects(self) -> bool:
+        """Whether it asks that model at all."""
+        return getattr(self.optimizer, "reflects", True)
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,7 @@ def prepare(config: ExperimentConfig, say: Say) -> Run:
     manifest = _split(config, dataset)
     manifest.check(dataset)
     check_leak(dataset, manifest, suite, holistic)
+    check_models(_endpoints(config, settings[0], suite), Budget(**config.budget.model_dump()), models_of(config))
     hashes = {"data": dataset.hash, "judges": suite.hash, HOLISTIC: holistic.hash if holistic else None}
     folder = RunFolder.of(config, hashes)
     if config.data.simulated is not None and not folder[DATA].is_file():
@@ -112,7 +119,7 @@ def reopen(folder: RunFolder, config: ExperimentConfig, say: Say) -> Run:
     suite = folder.suite(SEED)
     holistic = folder.suite(HOLISTIC) if config.judges.holistic else None
     dataset, manifest = Dataset.load(path), SplitManifest.load(folder[SPLIT])
-    manifest.check(dataset)
+    manifest.check(dataset, f"put the data back as it was ({path}), since a run is validated on its own split alone")
     check_leak(dataset, manifest, suite, holistic)
     return _run(config, folder, dataset, manifest, (suite, holistic), build_settings(config), say)
 
@@ -152,6 +159,17 @@ def load_judges(config: ExperimentConfig) -> tuple[JudgeSuite, JudgeSuite | None
 def with_knobs(suite: JudgeSuite, knobs: Mapping[str, object]) -> JudgeSuite:
     """The suite with these knobs in all of its programs."""
     return replace(suite, programs={name: program.with_knobs(**knobs) for name, program in suite.programs.items()})
+
+
+def _endpoints(config: ExperimentConfig, optimizers: Sequence[Optimizer], suite: JudgeSuite) -> dict[str, str]:
+    """The models that a run asks, and where."""
+    steps = [_step(*step, suite) for step in zip(config.search, optimizers, strict=True)]
+    asked = {step.reflection_model: step.reflection_endpoint for step in steps if step.reflects}
+    return asked | {program.knobs.model: program.knobs.endpoint for program in suite.programs.values()}
+
+
+def models_of(config: ExperimentConfig) -> Models:
+    return Models(Price.parse(config.prices), config.judges.timeout)
 
 
 def _step(config: SearchConfig, optimizer: Optimizer, suite: JudgeSuite) -> Step:

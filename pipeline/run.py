@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from judges.budget import Price, Usage
-from judges.connect import Models
+from judges.budget import Usage
 from judges.ledger import LedgerLM
 from judges.program import JudgeSuite
 from pipeline.chain import unsearchable
 from pipeline.config import ExperimentConfig, PipelineError
 from pipeline.cost import Cost, announce, suite_cost, uncounted_cost
-from pipeline.prepare import Run, Say, prepare, reopen
+from pipeline.prepare import Run, Say, models_of, prepare, reopen
 from pipeline.prove import prove
 from pipeline.report.details import Details
 from pipeline.report.page import write_report
@@ -71,16 +70,16 @@ def tuning_cost(run: Run, more: int = 0) -> Cost:
     # The most judge calls that one dimension's searches may take; an optimizer without settings takes none.
     calls = sum(getattr(getattr(step.optimizer, "settings", None), "max_calls", 0) for step in run.steps)
     readings = (calls + selection_calls(run)) / len(rows) + (run.config.rule.repeats if run.config.rule.enabled else 0)
-    cost = suite_cost(run.suite, rows, readings + more, _models(run))
-    asked = {step.reflection_model for step in run.steps if getattr(step.optimizer, "reflects", True)}
-    return sum((uncounted_cost(model, _models(run)) for model in sorted(asked)), cost)
+    cost = suite_cost(run.suite, rows, readings + more, models_of(run.config))
+    asked = {step.reflection_model for step in run.steps if step.reflects}
+    return sum((uncounted_cost(model, models_of(run.config)) for model in sorted(asked)), cost)
 
 
 def testset_cost(run: Run) -> Cost:
     """What the testset's readings may cost: by generic, tuned and holistic judges."""
     rows, repeats = list(run.manifest.testset_of(run.dataset)), run.config.validation.repeats
-    cost = suite_cost(run.suite, rows, 2 * repeats, _models(run))
-    return cost if run.holistic is None else cost + suite_cost(run.holistic, rows, repeats, _models(run))
+    cost = suite_cost(run.suite, rows, 2 * repeats, models_of(run.config))
+    return cost if run.holistic is None else cost + suite_cost(run.holistic, rows, repeats, models_of(run.config))
 
 
 def _prepared(config: ExperimentConfig, say: Say) -> Run:
@@ -97,10 +96,6 @@ def _prepared(config: ExperimentConfig, say: Say) -> Run:
                 f"search.settings (min_labels, max_calls){lines}"
             )
     return run
-
-
-def _models(run: Run) -> Models:
-    return Models(Price.parse(run.config.prices), run.config.judges.timeout)
 
 
 def _announce(run: Run, cost: Cost, lm: LedgerLM, say: Say) -> None:

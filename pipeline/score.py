@@ -50,7 +50,7 @@ class Scoring:
     filter_string: str | None = None
     newest: int | None = None
     budget: Budget = field(default_factory=Budget)
-    prices: Mapping[str, Price] = field(default_factory=dict)
+    price: Price | None = None
     timeout: float = 60.0
     settings: EvaluateSettings = field(default_factory=EvaluateSettings)
     out: Path = Path("runs/score")
@@ -123,10 +123,12 @@ def _score(
 ) -> Scored:
     found = _Found.of(store.records(work.filter_string, work.newest), champions, suite.rule)
     say(f"{found.traces} traces, {len(found.new)} with a score missing")
+    models = {program.knobs.model for program in suite.programs.values()}
+    prices = {} if work.price is None else dict.fromkeys(models, work.price)
     today = f"score {datetime.now(UTC):%Y-%m-%d}"
-    with open_lm(work.out / "ledger.sqlite", today, work.budget, work.prices, work.timeout) as lm:
+    with open_lm(work.out / "ledger.sqlite", today, work.budget, prices, work.timeout) as lm:
         if found.new:
-            announce(found.cost(suite, Models(work.prices, work.timeout)), work.budget, say)
+            announce(found.cost(suite, Models(prices, work.timeout)), work.budget, say)
         writer = _Writer(store, champions, suite, work.prefix)
         try:
             for batch in found.batches():

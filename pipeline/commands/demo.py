@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.commands.arguments import count, seed
+from pipeline.commands.arguments import seed, whole
 from pipeline.commands.output import Output
 
 if TYPE_CHECKING:
@@ -27,6 +27,10 @@ STEPS = ("gepa", "evolution", "optuna")
 """Its search: texts by reflection, then consistency, then which of all texts, examples and knobs go together."""
 
 
+traces = whole(10, 100_000)
+"""What `data.simulated.traces` accepts."""
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--profile",
@@ -34,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="default",
         help="the simulated model's faults (default: a share of both)",
     )
-    parser.add_argument("--traces", type=count, default=400, metavar="N", help="how many traces to simulate (400)")
+    parser.add_argument("--traces", type=traces, default=400, metavar="N", help="how many traces to simulate (400)")
     parser.add_argument("--seed", type=seed, default=0, metavar="N", help="seed of everything that is drawn (0)")
     parser.add_argument("--output", type=Path, default=Path("runs"), metavar="DIR", help="where runs are kept (runs)")
     parser.add_argument("--null", action="store_true", help="shuffle the labels: no gain may be claimed")
@@ -62,7 +66,7 @@ def demo_config(args: argparse.Namespace) -> ExperimentConfig:
         "matcher": {"kind": "text"},
         "search": [{"optimizer": name} for name in STEPS],
     }
-    return parse_config(values, "gpa-judges demo", Path.cwd())
+    return parse_config(values, "the demo's experiment", Path.cwd())
 
 
 def _next_steps(run_dir: Path) -> str:

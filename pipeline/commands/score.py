@@ -32,10 +32,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=seed, default=0, metavar="N", help="seed of the calls (0)")
     parser.add_argument("--max-calls", type=count, metavar="N", help="budget of one day (UTC)")
     parser.add_argument("--max-dollars", type=amount, metavar="X", help="budget of one day (UTC)")
+    parser.add_argument(
+        "--price", type=amount, nargs=2, metavar=("IN", "OUT"), help="dollars per million tokens, if LiteLLM has none"
+    )
 
 
 def run(args: argparse.Namespace, out: Output) -> int:
-    from judges.budget import Budget
+    from judges.budget import Budget, Price
     from pipeline.evaluate import EvaluateSettings
     from pipeline.read_warnings import warnings_in_words
     from pipeline.report.table import columns, money
@@ -49,6 +52,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
         filter_string=args.filter,
         newest=args.newest,
         budget=Budget(calls=args.max_calls, dollars=args.max_dollars),
+        price=Price(*args.price) if args.price else None,
         timeout=args.timeout,
         settings=EvaluateSettings(concurrency=args.concurrency, seed=args.seed, progress="score"),
         out=args.out,

@@ -29,6 +29,15 @@ def fail(health: Health, times: int, request: LMRequest = JUDGE) -> None:
         health.failed(request, FAILED)
 
 
+@pytest.mark.parametrize(("passing", "said"), [(True, ": start the same command again"), (False, "mend that")])
+def test_it_says_whether_to_wait_or_to_mend(ledger: Ledger, passing: bool, said: str) -> None:
+    health = Health(ledger)
+    for _ in range(GIVE_UP_AFTER):
+        health.failed(JUDGE, LMError("provider_error", "no", passing=passing))
+    with pytest.raises(ProviderDown, match=said):
+        health.check(JUDGE)
+
+
 def test_a_model_that_never_answered_is_given_up(ledger: Ledger) -> None:
     health = Health(ledger)
     fail(health, GIVE_UP_AFTER - 1)

@@ -400,7 +400,7 @@ def texts_of(value: Any) -> Iterator[str]:
         (["evaluate", "nothing.jsonl"], "--model NAME is needed: accepted is a LiteLLM model name"),
         (["optimize", "nothing.yaml"], "nothing.yaml"),
         (["validate", "nothing"], "is not a run"),
-        (["demo", "--traces", "3"], "greater than or equal to 10"),
+        (["demo", "--traces", "3"], "'3' is not accepted: a whole number from 10 to 100000 is"),
     ],
 )
 def test_bad_input(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -497,6 +497,7 @@ def test_a_dead_endpoint(
         assert len(server.requests) < 40
     assert ran.code == 3
     assert "none succeeded" in ran.err
+    assert "mend that (model, endpoint or key), then start the same command again" in ran.err
     assert "Traceback" not in ran.err
 
 

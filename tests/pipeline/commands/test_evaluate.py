@@ -61,3 +61,17 @@ def test_what_was_dropped_in_reading_is_summed_on_the_screen(
     said = capsys.readouterr()
     assert "WARNING, replies that were repaired in reading: 6 x a finding names no known dimension: dropped" in said.err
     assert json.loads(said.out)["warnings"]["a finding names no known dimension: dropped"] == 6
+
+
+@pytest.mark.parametrize("model", ["simulated/defalt", "opnai/gpt-5"])
+def test_a_model_that_does_not_exist_leaves_no_folder(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", "data.jsonl", "--model", model]) == 2
+    assert model in capsys.readouterr().err
+    assert not Path("runs").exists()
+
+
+def test_an_unknown_price_names_the_option(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", "data.jsonl", "--model", "openai/x", "--max-dollars", "1"]) == 2
+    assert "the price of openai/x is unknown" in (said := capsys.readouterr().err)
+    assert "--price" in said
+    assert not Path("runs").exists()
