@@ -301,7 +301,7 @@ def test_what_cannot_be_used_is_missing_data(assessments: Callable[..., list[Any
 def test_through_the_command_line(place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place.rows.log(some(2, 9))
     command = ["score", place.rows.name, "--tracking-uri", place.uri, "--name-prefix", place.rows.prefix, "--json"]
-    assert main([*command, "--out", str(tmp_path / "l")]) == 0
+    assert main([*command, "--price", "1", "2", "--out", str(tmp_path / "l")]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["traces"], document["new"], document["scores"]) == (2, 2, 4)
     assert main([*command, "--judges", "no such experiment"]) == 2
