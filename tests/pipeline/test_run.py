@@ -543,7 +543,7 @@ def test_a_resumed_run_counts_replies_not_failures(
             data={"simulated": {"traces": 30}},
             judges={"model": "openai/any", "endpoint": server.endpoint, "dimensions": TWO, "holistic": False},
             rule={"enabled": True, "repeats": 1},
-            search={"optimizer": "gepa", "settings": {"max_calls": 1}, "reflection_model": "openai/other"},
+            search={"optimizer": "gepa", "settings": {"min_labels": 1}, "reflection_model": "openai/other"},
         )
         with pytest.raises(JudgeError, match="price of openai/any, openai/other is unknown"):
             optimize(config.model_copy(update={"budget": BudgetConfig(dollars=3)}), quiet)
