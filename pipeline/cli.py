@@ -77,6 +77,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return out.fail(type(error).__name__, f"a fault of this program: {error} (details: {place})", UNEXPECTED)
 
 
+def run() -> NoReturn:
+    """The process: an interrupt that comes when the result is out changes nothing any more, so it says nothing."""
+    code = main()
+    if code != INTERRUPTED:  # a second one then ends the wait for calls in flight
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(code)
+
+
 class _UsageError(Exception):
     """A command line that is not accepted; `command` may be empty."""
 
@@ -131,4 +139,4 @@ def _keep_traceback() -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run()

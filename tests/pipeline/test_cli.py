@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -504,9 +504,11 @@ def test_a_dead_endpoint(
 # -- the process -----------------------------------------------------------------------------------------------------
 
 
-def start(*argv: str | Path, **environment: str) -> subprocess.Popen[bytes]:
+def start(
+    *argv: str | Path, module: Sequence[str] = ("-m", "pipeline.cli"), **environment: str
+) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "pipeline.cli", *map(str, argv)],
+        [sys.executable, *module, *map(str, argv)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
@@ -527,6 +529,21 @@ def test_an_interrupted_command(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert b"start the same command again to resume" in err
     assert b"Traceback" not in err
+
+
+def test_an_interrupt_after_the_result(data: Path, tmp_path: Path) -> None:
+    """While Python ends, which takes a moment after large libraries."""
+    ending = "atexit.register(lambda: (print('ending', flush=True), time.sleep(1)))"
+    argv = ["gpa-judges", "split", str(data), "--out", str(tmp_path / "s.json")]
+    words = f"import atexit, sys, time; sys.argv = {argv!r}; {ending}; from pipeline.cli import run; run()"
+    process = start("-c", words, module=())
+    assert process.stdout is not None
+    while b"ending" not in (line := process.stdout.readline()):
+        assert line
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert err == b""
 
 
 @pytest.mark.parametrize("pause", [0.0, 0.1])
