@@ -77,6 +77,18 @@ def test_a_budget_ends_a_pass_and_a_larger_one_goes_on(tmp_path: Path, changed_a
         assert found.usage.calls == readings
 
 
+def test_where_nothing_can_be_searched_no_call_is_made_for_it(
+    tmp_path: Path, changed_agent: type[ChangedAgent]
+) -> None:
+    settings = changed_agent.settings(search={"settings": {"min_labels": 1000}})
+    world = changed_agent(tmp_path, settings)
+    found = world.run(23, world.AFTER)
+    assert found.decision is Decision.KEPT
+    assert "nothing can be searched" in found.reasons
+    assert any("at least 1000 are needed" in reason for reason in found.reasons)
+    assert found.usage.calls == 2 * len(world.DIMENSIONS) * (found.parts["trainset"] + found.parts["valset"])
+
+
 def test_other_settings_bring_a_pass_no_new_budget(tmp_path: Path, changed_agent: type[ChangedAgent]) -> None:
     for calls in (850, 890):
         search = {"settings": {"max_calls": calls, "max_iterations": 6}}

@@ -21,6 +21,7 @@ from labeled_traces.dataset import LabeledTrace
 from labeled_traces.split import LeakageError
 from labeled_traces.trace import TraceError
 from pipeline.config import PipelineError
+from pipeline.evaluate import NoUsableReply
 from pipeline.export.reference import Reference
 from pipeline.held_out import TEST_USES
 from pipeline.recalibration.decide import Decided, Decision, Work
@@ -55,6 +56,9 @@ def test_a_stopped_pass_that_can_never_end_is_given_up(place: Place, script: lis
     def leak(_: Work) -> Decided:
         raise LeakageError("the champion holds words of a held-out trace")
 
+    def mute(_: Work) -> Decided:
+        raise NoUsableReply("unparseable", "not one of 12 judgments can be used")
+
     def given_up() -> str:
         done = place.run()
         assert (done.decision, place.run().decision) == ("given up", Decision.NOTHING_NEW)
@@ -75,6 +79,10 @@ def test_a_stopped_pass_that_can_never_end_is_given_up(place: Place, script: lis
     begun(50)
     script.append(leak)
     assert "words of a held-out trace: the pass is given up" in given_up()
+
+    begun(53)
+    script.append(mute)
+    assert "not one of 12 judgments can be used: the pass is given up" in given_up()
 
     place.rows.log(place.some(30, 52))
     script.append(leak)
