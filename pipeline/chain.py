@@ -65,16 +65,16 @@ def run_steps(run: Run, lm: LM, folder: str, say: Say) -> list[StepResult]:
 
 
 def unsearchable(run: Run, lm: LM) -> list[str]:
-    """Why no step can search any dimension, a line each; empty where one can, or changes programs without a search.
-    Known before the first call."""
-    development, lines = run.manifest.development(run.dataset), []
+    """Why no step can search any dimension, a line for each dimension with what hinders the first step; empty where one
+    can, or changes programs without a search. Known before the first call."""
+    development, reasons = run.manifest.development(run.dataset), dict[str, str]()
     for number, step in enumerate(run.steps):
         hindrance = getattr(step.optimizer, "hindrance", lambda *_: None)
         for name, program in run.suite.programs.items():
             if (why := hindrance(program, development, _context(run, lm, number))) is None:
                 return []
-            lines.append(f"{_place(run, number, name, step.optimizer.name)}: {why}")
-    return lines
+            reasons.setdefault(name, why)
+    return [f"{name}: {why}" for name, why in reasons.items()]
 
 
 def _context(run: Run, lm: LM, number: int, bank: tuple[JudgeProgram, ...] = ()) -> SearchContext:
