@@ -172,7 +172,9 @@ def _dimensions(sides: _Sides, gates: Gates) -> Iterator[_Check]:
     if held:
         lowest = min(held, key=lambda said: held[said])
         least = f"{gates.dimension_margin:g}"
-        yield _Check(Verdict.PASS, f"no dimension seen to be worse by more than {least}; the least gain is {lowest}")
+        yield _Check(
+            Verdict.PASS, f"no dimension seen to be worse by more than {least}; the least improvement is {lowest}"
+        )
 
 
 def _not_seen_to_fall(

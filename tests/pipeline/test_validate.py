@@ -92,7 +92,7 @@ def test_a_clear_gain_passes() -> None:
     assert result.reasons[0].endswith("which is a gain")
     assert any("coverage " in reason and "allowed is a fall of up to 0.05" in reason for reason in result.reasons)
     assert any("control 'flag all'" in reason for reason in result.reasons)
-    assert f"no dimension seen to be worse by more than 0.05; the least gain is {D}: " in result.reasons[-3]
+    assert f"no dimension seen to be worse by more than 0.05; the least improvement is {D}: " in result.reasons[-3]
     assert result.reasons[-2] == "40 independent tasks with a label; 40 independent tasks without an error"
     assert result.to_json()["verdict"] == "PASS"
     assert result.to_json()["differences"]["f1"]["value"] > 0
