@@ -37,3 +37,15 @@ def amount(text: str) -> float:
     if not 0 <= number < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is not accepted: a number from 0 is")
     return number
+
+
+def add_calls(parser: argparse.ArgumentParser, budget: str = "budget") -> None:
+    """How calls are made and what they may cost; `budget` says what the caps hold for."""
+    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="seed of the calls (0)")
+    parser.add_argument("--concurrency", type=count, default=8, metavar="N", help="judgments in flight (8)")
+    parser.add_argument("--timeout", type=amount, default=60.0, metavar="SECONDS", help="per call (60)")
+    parser.add_argument("--max-calls", type=count, metavar="N", help=budget)
+    parser.add_argument("--max-dollars", type=amount, metavar="X", help=budget)
+    parser.add_argument(
+        "--price", type=amount, nargs=2, metavar=("IN", "OUT"), help="dollars per million tokens, if LiteLLM has none"
+    )

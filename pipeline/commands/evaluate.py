@@ -3,7 +3,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pipeline.commands.arguments import amount, count, seed
+from pipeline.commands.arguments import add_calls, count
 from pipeline.commands.output import Output
 from pipeline.hints import command
 
@@ -39,14 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="where judgments and metrics go (runs/evaluate-<hash>)")
     parser.add_argument("--force", action="store_true", help="write over another evaluation in that folder")
-    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="(0)")
-    parser.add_argument("--concurrency", type=count, default=8, metavar="N", help="judgments in flight (8)")
-    parser.add_argument("--timeout", type=amount, default=60.0, metavar="SECONDS", help="per call (60)")
-    parser.add_argument("--max-calls", type=count, metavar="N", help="budget")
-    parser.add_argument("--max-dollars", type=amount, metavar="X", help="budget")
-    parser.add_argument(
-        "--price", type=amount, nargs=2, metavar=("IN", "OUT"), help="dollars per million tokens, if LiteLLM has none"
-    )
+    add_calls(parser)
 
 
 def run(args: argparse.Namespace, out: Output) -> int:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pipeline.commands.arguments import amount, count, seed
+from pipeline.commands.arguments import add_calls, count
 from pipeline.commands.output import Output
 
 HELP = "Score the traces of an MLflow experiment with its champions. What is scored already is not scored again."
@@ -27,14 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--filter", metavar="TEXT", help="only traces that this filter of MLflow's lets through")
     parser.add_argument("--newest", type=count, metavar="N", help="only the newest N traces")
     parser.add_argument("--out", type=Path, default=Path("runs/score"), metavar="DIR", help="the ledger (runs/score)")
-    parser.add_argument("--concurrency", type=count, default=8, metavar="N", help="judgments in flight (8)")
-    parser.add_argument("--timeout", type=amount, default=60.0, metavar="S", help="seconds for a call (60)")
-    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="seed of the calls (0)")
-    parser.add_argument("--max-calls", type=count, metavar="N", help="budget of one day (UTC)")
-    parser.add_argument("--max-dollars", type=amount, metavar="X", help="budget of one day (UTC)")
-    parser.add_argument(
-        "--price", type=amount, nargs=2, metavar=("IN", "OUT"), help="dollars per million tokens, if LiteLLM has none"
-    )
+    add_calls(parser, "budget of one day (UTC)")
 
 
 def run(args: argparse.Namespace, out: Output) -> int:
