@@ -19,6 +19,7 @@ from labeled_traces.trace import JSON, text_hash
 from pipeline.export.exported import Exported
 
 _KIND, _JUDGE = "gpa.kind", "gpa.judge"
+_SOURCE = "LLM_JUDGE"
 SCORE, FINDING = "score", "finding"
 AGAIN = (Outcome.TIMEOUT, Outcome.PROVIDER_ERROR, Outcome.NOT_RUN)
 """Outcomes that another call may mend: nothing is logged."""
@@ -46,7 +47,7 @@ def to_assessments(judgment: Judgment, judge: Exported, prefix: str) -> Iterator
 
     if judgment.outcome in AGAIN:
         return
-    source = AssessmentSource("LLM_JUDGE", judge.program.knobs.model)
+    source = AssessmentSource(_SOURCE, judge.program.knobs.model)
     for finding in judgment.findings if judgment.usable else ():
         about = {
             "confidence": str(finding.confidence),
@@ -87,5 +88,6 @@ def _metadata(judge: Exported, kind: str) -> dict[str, str]:
 
 
 def _is_of(row: Mapping[str, JSON], judge: Exported) -> bool:
-    """Whether this judge said it. The same program for another dimension has another hash."""
-    return bool(get(row, "metadata", _JUDGE) == identity(judge))
+    """Whether this judge said it. The same program for another dimension has another hash. MLflow copies the metadata
+    to what a person says instead."""
+    return get(row, "source", "source_type") == _SOURCE and bool(get(row, "metadata", _JUDGE) == identity(judge))

@@ -82,7 +82,8 @@ def workflow(expression: str, config: Path, state: Path) -> str:
     Raises:
         PipelineError: a path that GitHub would read as something else.
     """
-    key = "recalibration-${{ github.run_id }}"
+    # An attempt of a run that is run again has the same id, and GitHub writes no key twice.
+    key = "recalibration-${{ github.run_id }}-${{ github.run_attempt }}"
     cached = {"path": _cached(state), "key": key}
     secrets = ("OPENAI_API_KEY", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD")
     steps = [

@@ -78,6 +78,9 @@ def test_a_workflow_is_yaml_that_runs_the_pass() -> None:
         "actions/cache/restore@v4",
         "actions/cache/save@v4",
     ]
+    saved = next(step["with"]["key"] for step in steps if step.get("uses") == "actions/cache/save@v4")
+    # A key is written once, and a run that is run again keeps its id.
+    assert saved.endswith("${{ github.run_id }}-${{ github.run_attempt }}")
 
 
 @pytest.mark.parametrize(

@@ -226,6 +226,50 @@ def test_another_champion_weighs_the_others_anew(place: Place, suite: JudgeSuite
     assert place.score().new == 0
 
 
+def correct(place: Place, row: LabeledTrace, judged: Any, value: str) -> None:
+    """As the edit button of MLflow's UI does it."""
+    from mlflow.entities import AssessmentSource, Feedback
+
+    about = {"span_id": judged.span_id, "overrides": judged.assessment_id, "metadata": dict(judged.metadata)}
+    said = Feedback(name=judged.name, value=value, source=AssessmentSource("HUMAN", "ann"), **about)
+    place.rows.client.log_assessment(row.trace_id, said)
+
+
+def corrections(place: Place, row: LabeledTrace) -> list[tuple[str, Any, bool]]:
+    said = place.rows.assessments(row, "HUMAN")
+    return [(one.name.removeprefix(place.rows.prefix), one.value, one.valid) for one in said]
+
+
+def test_what_people_corrected_stays_when_judges_are_weighed_anew(place: Place, suite: JudgeSuite) -> None:
+    (row,) = place.rows.log(some(1, 14), label=False)
+    suite = replace(suite, rule=DecisionRule(max_per_trace=1))
+    place.promote(suite)
+    place.score()
+    for one in place.rows.assessments(row):
+        correct(place, row, one, "1")
+    before = corrections(place, row)
+    assert len(before) >= 2
+    tools = suite.programs["tool_calling"]
+    place.promote(suite.with_program(tools.with_parts({"rubric": tools.rubric + "\n- Look twice."}, "test")))
+    assert place.score().scores == 2
+    assert corrections(place, row) == before
+
+
+def test_what_people_corrected_is_no_score_of_a_judge(place: Place) -> None:
+    (row,) = place.rows.log(some(1, 5), label=False)
+    place.score()
+    said = [one for one in place.rows.assessments(row) if "plan_quality" in one.name]
+    assert len(said) > 1
+    for one in said:
+        correct(place, row, one, "low" if one.name.endswith("_finding") else "1")
+    before = corrections(place, row)
+    (judged,) = (one for one in said if not one.name.endswith("_finding"))
+    place.rows.client.delete_assessment(row.trace_id, judged.assessment_id)
+    assert place.score().scores == 1
+    assert corrections(place, row) == before
+    assert place.score().new == 0
+
+
 def test_one_process_at_a_time(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = place.rows.log(some(2, 15))
     log = MlflowTraces.log
