@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from judges.connect import is_simulated
@@ -11,6 +12,7 @@ from pipeline.config import PipelineError
 from pipeline.export.exported import Exported
 from pipeline.export.records import Ending, Record, Records
 from pipeline.export.registry import Registry
+from pipeline.held_out import TEST_USES
 from pipeline.recalibration.config import MlflowConfig
 
 
@@ -43,6 +45,12 @@ class Passed:
 
 class DeletedError(PipelineError):
     """A judge that a record names is gone."""
+
+
+def was_read(folder: Path) -> bool:
+    """Whether a gate was given what the pass of this folder holds out, or may have been: the folder is gone. That use
+    of it was recorded first."""
+    return not folder.is_dir() or any(folder.rglob(TEST_USES))
 
 
 class Home:

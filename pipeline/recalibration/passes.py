@@ -27,7 +27,7 @@ from pipeline.mlflow_traces import MlflowTraces
 from pipeline.prepare import Say
 from pipeline.recalibration.config import DATA, RecalibrationConfig
 from pipeline.recalibration.decide import Decided, Decision, Work, decide
-from pipeline.recalibration.home import DeletedError, Home, Passed
+from pipeline.recalibration.home import DeletedError, Home, Passed, was_read
 from pipeline.recalibration.labels import LabelSource, PassLabels
 from pipeline.recalibration.rollback import end_rollback
 
@@ -75,6 +75,7 @@ class _Pass:
         versions = {name: judge.version for name, judge in champions.items()}
         used = Used.of(labels.manifest, labels.dataset)
         record = self.home.records.begin(RECALIBRATION, versions, self._known(champions), used)
+        self._folder(record).mkdir(parents=True, exist_ok=True)
         return self._work(record, labels, resumed=False)
 
     def _known(self, champions: Mapping[str, Exported]) -> str:
@@ -91,7 +92,12 @@ class _Pass:
 
     def _go_on(self, record: Record) -> Passed:
         """With the labels that it began with, even if people changed them since."""
-        path = self._folder(record) / DATA
+        folder = self._folder(record)
+        if not folder.is_dir():
+            # Nobody knows any more whether a gate read what is held out: it counts as read, however often it is lost.
+            folder.mkdir(parents=True)
+            (folder / TEST_USES).touch()
+        path = folder / DATA
         try:
             dataset = Dataset.load(path) if path.is_file() else self.labels.of(record)
         except TraceError:  # its copy is damaged
@@ -104,11 +110,6 @@ class _Pass:
 
     def _folder(self, record: Record) -> Path:
         return self.config.state / record.run_id
-
-    def _was_read(self, record: Record) -> bool:
-        """Whether a gate was given what is held out, now or before the pass was stopped: that use of it was recorded
-        first."""
-        return any(self._folder(record).rglob(TEST_USES))
 
     def _work(self, record: Record, labels: PassLabels, *, resumed: bool) -> Passed:
         config = self.config.model_copy(update={"seed": record.used.seed})
@@ -125,16 +126,18 @@ class _Pass:
             self.home.withdraw(record)
         simulated = any(is_simulated(judge.program.knobs.model) for judge in champions.values())
         more = found.to_json() | {"older_traces": labels.older, "simulated": simulated}
-        kept = found.reference if decision in (Decision.BASELINE, Decision.PROMOTED) else None
+        after = self.home.versions()
+        # What was measured of the champions that it began with says nothing of those that somebody made meanwhile.
+        known = decision is Decision.PROMOTED or (decision is Decision.BASELINE and after == record.before)
         document = more | self._about(record, len(labels.fresh), str(decision), reasons)
-        spent = found.decision is Decision.PROMOTED or self._was_read(record)
-        ending = _ending(document, self.home.versions(), kept, spent=spent)
+        spent = found.decision is Decision.PROMOTED or was_read(self._folder(record))
+        ending = _ending(document, after, found.reference if known else None, spent=spent)
         return self._end(record, ending, resumed=resumed)
 
     def _give_up(self, record: Record, fresh: int, reason: str, *, resumed: bool) -> Passed:
         """It would come to the same end for ever."""
         self.home.withdraw(record)
-        spent = not self._folder(record).is_dir() or self._was_read(record)
+        spent = was_read(self._folder(record))
         labels = "count as used" if spent else "join those of the next pass"
         reasons = (f"{reason}: the pass is given up, its labels {labels}",)
         document = self._about(record, fresh, "given up", reasons)
@@ -206,7 +209,7 @@ def _ending(
         after,
         reference.to_text() if reference else "",
         {name: value for name, value in metrics.items() if value is not None},
-        {"decision": document["decision"], "digest": document["digest"], **parts},
+        {"digest": document["digest"], **parts},
         document,
         spent,
     )

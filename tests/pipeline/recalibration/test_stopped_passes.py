@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -98,7 +99,7 @@ def test_a_stopped_pass_that_can_never_end_is_given_up(place: Place, script: lis
 
 def test_labels_of_a_pass_that_was_given_up_unread_join_the_next(place: Place, script: list[Any]) -> None:
     def fail(work: Work) -> Decided:
-        work.folder.mkdir()
+        work.folder.mkdir(exist_ok=True)
         raise TraceError("this data cannot be split")
 
     place.rows.log(place.some(12, 60))
@@ -113,7 +114,7 @@ def test_labels_of_a_pass_that_was_given_up_unread_join_the_next(place: Place, s
 
 def test_labels_that_a_gate_read_before_the_pass_was_stopped_are_used(place: Place, script: list[Any]) -> None:
     def read(work: Work) -> Decided:
-        work.folder.mkdir()
+        work.folder.mkdir(exist_ok=True)
         (work.folder / TEST_USES).touch()
         raise KeyboardInterrupt
 
@@ -124,6 +125,56 @@ def test_labels_that_a_gate_read_before_the_pass_was_stopped_are_used(place: Pla
     script.append(place.decided(Decision.FINE))
     place.run()
     assert [record.spent for record in place.records()] == [True]
+
+
+def test_labels_of_a_pass_whose_folder_is_gone_count_as_read(place: Place, script: list[Any]) -> None:
+    place.rows.log(place.some(12, 67))
+    script.append(place.stop)
+    place.stopped()
+    shutil.rmtree(place.path.parent / "state")
+    # Killed once more, with a folder again.
+    script.append(place.stop)
+    place.stopped()
+    script.append(place.decided(Decision.FINE))
+    place.run()
+    assert [record.spent for record in place.records()] == [True]
+
+
+def test_champions_that_came_meanwhile_are_not_compared_with_the_old_ones(
+    make_place: Callable[..., Place], script: list[Any], suite: JudgeSuite
+) -> None:
+    place = make_place()
+    place.promote(suite)
+    place.rows.log(place.some(14, 6))
+    script.append(place.stop)
+    place.stopped()
+    by_hand = place.better(place.better(suite, "plan_quality", "- By hand."), "tool_calling", "- By hand.")
+    place.promote(by_hand, Reference("span", {"f1": 0.9}))
+    script.append(place.decided(Decision.BASELINE))
+    assert place.run().decision == Decision.BASELINE
+    place.rows.log(place.some(14, 7))
+    seen: list[Work] = []
+    script.append(place.noting(seen))
+    place.run()
+    assert seen[0].reference == Reference("span", {"f1": 0.9})
+
+
+def test_a_pass_that_was_killed_while_it_was_put_on_record_may_come_to_another_end(
+    place: Place, script: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow import MlflowClient
+
+    def die(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    place.rows.log(place.some(14, 6))
+    script.append(place.decided(Decision.KEPT))
+    with monkeypatch.context() as patch:
+        patch.setattr(MlflowClient, "log_text", die)
+        place.stopped()
+    script.append(place.decided(Decision.FINE))
+    assert place.run().decision == Decision.FINE
+    assert place.decisions() == ["fine"]
 
 
 @pytest.mark.parametrize("killed_at", ["plan_quality", "tool_calling"])
