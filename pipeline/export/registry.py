@@ -31,6 +31,7 @@ from pipeline.export.exported import (
 )
 from pipeline.export.scorer import MAX_LENGTH, build_scorer, check_request
 from pipeline.export.store import Store
+from pipeline.validate import Verdict
 
 CHAMPION, CHALLENGER = "champion", "challenger"
 PREFIX = "gpa_"
@@ -91,8 +92,9 @@ class Registry:
         """Makes the suite's judges the challengers: a prompt version and a scorer version each.
 
         A judge that is there already (same program, same rule) gets no new version; its provenance is brought up to
-        date. A champion stays what it is, and is not made a challenger of itself. Programs are exported in the layout
-        `mlflow`, whatever theirs is.
+        date, but one that is or was champion keeps that of its promotion unless the verdict is PASS. A champion stays
+        what it is, and is not made a challenger of itself. Programs are exported in the layout `mlflow`, whatever
+        theirs is.
 
         Raises:
             UnfitError: a judge that MLflow cannot hold (too long, a model that it cannot name); nothing is written.
@@ -154,8 +156,8 @@ class Registry:
 
     def was_replaced(self, judge: Exported) -> bool:
         """Whether it was champion and is not any more, because of a promotion or a rollback. Raises as `champions`."""
-        *earlier, now = self._past(judge.prompt) or [judge.version]
-        return now != judge.version and (judge.version in earlier or judge.tags.get(_ROLLED_BACK) == "true")
+        past = self._past(judge.prompt)
+        return past[-1:] not in ([], [judge.version]) and _was_champion(judge, past)
 
     def _prompt(self, dimension: str) -> str:
         return f"{self.prefix}{dimension}"
@@ -198,8 +200,7 @@ class Registry:
     def _register(self, plan: _Plan, known: list[Exported]) -> Exported:
         found = next((judge for judge in known if judge.is_same(plan.tags)), None)
         champion = self._store.version(plan.prompt, CHAMPION)
-        # A verdict stays until there is another: a run that has none says nothing against it.
-        origin = {} if found is not None and plan.origin["verdict"] == NO_VERDICT != found.verdict else plan.origin
+        origin = {} if found is not None and self._keeps_origin(found, plan.origin["verdict"]) else plan.origin
         if found is not None and champion is not None and int(champion.version) == found.version:
             self._store.set_tags(plan.prompt, found.version, found.tags, origin)
             return self._numbered(plan.prompt, found.version)
@@ -213,6 +214,12 @@ class Registry:
             self._store.set_tags(plan.prompt, number, found.tags, {**origin, **live})
         self._store.set_alias(plan.prompt, CHALLENGER, number)
         return self._numbered(plan.prompt, number)
+
+    def _keeps_origin(self, judge: Exported, verdict: str) -> bool:
+        """A verdict stays until there is another: a run that has none says nothing against it. What a champion was
+        promoted with (its run, its reference) is not changed by a challenger that shares the judge."""
+        silent = verdict == NO_VERDICT != judge.verdict
+        return silent or (verdict != Verdict.PASS and _was_champion(judge, self._past(judge.prompt)))
 
     def _promote(self, judge: Exported) -> Exported:
         past = self._past(judge.prompt)
@@ -245,6 +252,11 @@ class Registry:
         while past and past[-1] != int(champion.version):
             past.pop()
         return past or [int(champion.version)]
+
+
+def _was_champion(judge: Exported, past: list[int]) -> bool:
+    """Or is it. `past`: the champions so far."""
+    return judge.version in past or judge.tags.get(_ROLLED_BACK) == "true"
 
 
 _JUDGES = (*DIMENSIONS, HOLISTIC)

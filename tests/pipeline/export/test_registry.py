@@ -119,6 +119,24 @@ def test_a_champion_is_no_challenger_of_itself(open_registry: Open) -> None:
     assert registry.challengers() == {}
 
 
+def test_a_champion_keeps_what_it_was_promoted_with(open_registry: Open) -> None:
+    """Now and after another took its place, whatever challenger shares the judge."""
+    registry = open_registry()
+    proved = registry.register(one("One."), Provenance("first", verdict="PASS", extra={"reference": "0.8"}))
+    promoted = registry.promote(proved.values())["tool_calling"]
+    for verdict in ("INCONCLUSIVE", "FAIL", ""):
+        other = Provenance("other", "", verdict, simulated=True, extra={"reference": "0.1"})
+        assert registry.register(one("One."), other)["tool_calling"] == promoted
+    registry.promote(registry.register(one("Two."), RUN).values())
+    again = registry.register(one("One."), Provenance("other", verdict="FAIL"))["tool_calling"]
+    assert (again.version, again.tags["run"], again.verdict) == (1, "first", "PASS")
+    assert registry.challengers()["tool_calling"].version == 1
+    registry.rollback()
+    rolled_back = registry.register(one("Two."), Provenance("other", verdict="FAIL"))["tool_calling"]
+    assert (rolled_back.tags["run"], rolled_back.verdict) == ("a-run", "none")
+    assert registry.register(one("Two."), Provenance("new", verdict="PASS"))["tool_calling"].tags["run"] == "new"
+
+
 def test_rollback_goes_back_step_by_step(open_registry: Open) -> None:
     registry = open_registry()
     texts = {promoted(registry, text).version: text for text in ("One.", "Two.", "Three.")}

@@ -12,6 +12,7 @@ import pytest
 from judges.lm import JudgeError
 from judges.program import JudgeSuite, Knobs, seed_suite
 from pipeline.config import PipelineError
+from pipeline.export.exported import Provenance
 from pipeline.export.folder import export_to_folder
 from pipeline.export.registry import Registry
 from pipeline.export.run_export import MlflowExport, Target, TunedRun, export_to_mlflow
@@ -105,6 +106,20 @@ def test_another_run_that_comes_to_a_judge_that_was_replaced_may_bring_it_back(
     done = export(passed(make_run, "three-1a2b3c4d"))
     assert [judge.version for judge in done.judges.values()] == [1, 1]
     assert done.alias == "champion"
+
+
+def test_a_challenger_that_shares_a_judge_does_not_let_an_older_export_undo_a_promotion(
+    make_run: MakeRun, export: Callable[..., MlflowExport]
+) -> None:
+    first = passed(make_run, "one-1a2b3c4d")
+    done = export(first)
+    registry = Registry(done.uri, done.experiment, f"{done.experiment}-")
+    plans, calls = (suite().programs[name].with_parts({"rubric": "Look twice."}, "test") for name in NAMES)
+    better = suite().with_program(calls)
+    registry.promote([registry.register(better, Provenance("recalibration", verdict="PASS"))["tool_calling"]])
+    export(make_run(suite().with_program(plans), "INCONCLUSIVE"))
+    with pytest.raises(PipelineError, match="tool_calling/1 of run one-1a2b3c4d was champion and is not any more"):
+        export(first)
 
 
 @pytest.mark.parametrize("verdict", ["FAIL", "INCONCLUSIVE", None])
