@@ -10,84 +10,113 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from judges.connect import is_simulated
-from judges.judgment import Judgment, Outcome
+from judges.judgment import HOLISTIC, Judgment, Outcome
+from labeled_traces.label import DIMENSIONS
 from labeled_traces.readers.attributes import get
 from labeled_traces.trace import JSON, text_hash
 from pipeline.export.exported import Exported
 
-_KIND, _JUDGE = "gpa.kind", "gpa.judge"
+_KIND, _JUDGE, _WEIGHED = "gpa.kind", "gpa.judge", "gpa.weighed"
 _SOURCE = "LLM_JUDGE"
 SCORE, FINDING = "score", "finding"
 AGAIN = (Outcome.TIMEOUT, Outcome.PROVIDER_ERROR, Outcome.NOT_RUN)
 """Outcomes that another call may mend: nothing is logged."""
 
 
-def identity(judge: Exported) -> str:
-    """Who judged: the program and the decision rule that filtered what it reported."""
-    rule = json.dumps(judge.rule.to_json(), sort_keys=True)
-    return f"{judge.program.hash}-{text_hash(rule)[:8]}"
+@dataclass(frozen=True)
+class Voice:
+    """A champion as it speaks of traces: under names that begin with `prefix`.
 
+    `weighed`: with which champions what it reports is weighed together, as a hash; "" where each speaks for itself.
+    """
 
-def has_score(assessments: Sequence[Mapping[str, JSON]], judge: Exported) -> bool:
-    """Whether this very judge's score of the trace is there already."""
-    return any(_is_of(row, judge) and get(row, "metadata", _KIND) == SCORE for row in assessments)
+    judge: Exported
+    prefix: str
+    weighed: str = ""
 
-
-def left_overs(assessments: Sequence[Mapping[str, JSON]], judge: Exported) -> list[str]:
-    """The ids of findings that were logged by an attempt that was stopped before the score."""
-    return [str(row["assessment_id"]) for row in assessments if _is_of(row, judge)]
-
-
-def to_assessments(judgment: Judgment, judge: Exported, prefix: str) -> Iterator[Any]:
-    """MLflow's assessments of one judgment, the score last; none where the call is to be made again."""
-    from mlflow.entities import AssessmentError, AssessmentSource, Feedback
-
-    if judgment.outcome in AGAIN:
-        return
-    source = AssessmentSource(_SOURCE, judge.program.knobs.model)
-    for finding in judgment.findings if judgment.usable else ():
-        about = {
-            "confidence": str(finding.confidence),
-            "evidence": finding.evidence,
-            "span_ids": ",".join(finding.span_ids),
+    @classmethod
+    def of(cls, champions: Mapping[str, Exported], prefix: str) -> dict[str, Voice]:
+        together = text_hash(",".join(sorted(judge.program.hash for judge in champions.values())))[:16]
+        return {
+            name: cls(judge, prefix, together if judge.rule.weighs_judges else "") for name, judge in champions.items()
         }
-        yield Feedback(
-            name=f"{prefix}{finding.dimension}_finding",
-            value=str(finding.severity),
-            source=source,
-            span_id=finding.span_ids[0],
-            rationale=finding.explanation,
-            metadata=_metadata(judge, FINDING) | about,
+
+    def has_score(self, assessments: Sequence[Mapping[str, JSON]]) -> bool:
+        """Whether this very judge's score of the trace is there already, weighed as it would be now."""
+        return any(
+            self._said(row)
+            and get(row, "metadata", _KIND) == SCORE
+            and (get(row, "metadata", _WEIGHED) or "") == self.weighed
+            for row in assessments
         )
-    error = None
-    if not judgment.usable:
-        error = AssessmentError(error_code=str(judgment.outcome).upper(), error_message=judgment.detail)
-    yield Feedback(
-        name=f"{prefix}{judgment.dimension}",
-        value=None if error else str(judgment.outcome if judgment.score is None else judgment.score),
-        error=error,
-        source=source,
-        rationale=judgment.rationale or None,
-        metadata=_metadata(judge, SCORE) | {"outcome": str(judgment.outcome), "characters_left_out": str(judgment.cut)},
-    )
 
+    def left_overs(self, assessments: Sequence[Mapping[str, JSON]]) -> list[str]:
+        """The ids of what it said before: in an attempt that was stopped before the score, or weighed otherwise."""
+        return [str(row["assessment_id"]) for row in assessments if self._said(row)]
 
-def _metadata(judge: Exported, kind: str) -> dict[str, str]:
-    return {
-        _KIND: kind,
-        _JUDGE: identity(judge),
-        "program_hash": judge.program.hash,
-        "prompt": judge.uri,
-        "scorer": judge.scorer,
-        "scorer_version": str(judge.scorer_version),
-        "simulated": str(is_simulated(judge.program.knobs.model)).lower(),
-    }
+    def to_assessments(self, judgment: Judgment) -> Iterator[Any]:
+        """MLflow's assessments of one judgment, the score last; none where the call is to be made again."""
+        from mlflow.entities import AssessmentError, AssessmentSource, Feedback
 
+        if judgment.outcome in AGAIN:
+            return
+        source = AssessmentSource(_SOURCE, self.judge.program.knobs.model)
+        for finding in judgment.findings if judgment.usable else ():
+            about = {
+                "confidence": str(finding.confidence),
+                "evidence": finding.evidence,
+                "span_ids": ",".join(finding.span_ids),
+            }
+            yield Feedback(
+                name=f"{self.prefix}{finding.dimension}_{FINDING}",
+                value=str(finding.severity),
+                source=source,
+                span_id=finding.span_ids[0],
+                rationale=finding.explanation,
+                metadata=self._metadata(FINDING) | about,
+            )
+        error = None
+        if not judgment.usable:
+            error = AssessmentError(error_code=str(judgment.outcome).upper(), error_message=judgment.detail)
+        about = {"outcome": str(judgment.outcome), "characters_left_out": str(judgment.cut)}
+        yield Feedback(
+            name=f"{self.prefix}{judgment.dimension}",
+            value=None if error else str(judgment.outcome if judgment.score is None else judgment.score),
+            error=error,
+            source=source,
+            rationale=judgment.rationale or None,
+            metadata=self._metadata(SCORE) | about,
+        )
 
-def _is_of(row: Mapping[str, JSON], judge: Exported) -> bool:
-    """Whether this judge said it. The same program for another dimension has another hash. MLflow copies the metadata
-    to what a person says instead."""
-    return get(row, "source", "source_type") == _SOURCE and bool(get(row, "metadata", _JUDGE) == identity(judge))
+    def _said(self, row: Mapping[str, JSON]) -> bool:
+        """A person's correction bears the same name and, since MLflow copies it, the same metadata."""
+        name = str(row.get("assessment_name"))
+        return (
+            get(row, "source", "source_type") == _SOURCE
+            and name.startswith(self.prefix)
+            and name.removeprefix(self.prefix).removesuffix(f"_{FINDING}") in (*DIMENSIONS, HOLISTIC)
+            and get(row, "metadata", _JUDGE) == self._identity
+        )
+
+    @property
+    def _identity(self) -> str:
+        """Who judged: the program and the decision rule that filtered what it reported."""
+        rule = json.dumps(self.judge.rule.to_json(), sort_keys=True)
+        return f"{self.judge.program.hash}-{text_hash(rule)[:8]}"
+
+    def _metadata(self, kind: str) -> dict[str, str]:
+        judge = self.judge
+        return {
+            _KIND: kind,
+            _JUDGE: self._identity,
+            _WEIGHED: self.weighed,
+            "program_hash": judge.program.hash,
+            "prompt": judge.uri,
+            "scorer": judge.scorer,
+            "scorer_version": str(judge.scorer_version),
+            "simulated": str(is_simulated(judge.program.knobs.model)).lower(),
+        }

@@ -20,7 +20,7 @@ from labeled_traces.readers.mlflow import read_trace
 from labeled_traces.readers.report import ReadOptions, ReadReport
 from labeled_traces.taxonomy import load_taxonomy
 from labeled_traces.trace import JSON, TraceError, text_hash
-from pipeline.assessments import AGAIN, has_score, left_overs, to_assessments
+from pipeline.assessments import AGAIN, Voice
 from pipeline.config import PipelineError
 from pipeline.cost import Cost, announce, suite_cost
 from pipeline.evaluate import EvaluateSettings, EvaluationStopped, check_replies, evaluate
@@ -121,7 +121,8 @@ def score(work: Scoring, say: Say) -> Scored:
 def _score(
     work: Scoring, store: MlflowTraces, champions: Mapping[str, Exported], suite: JudgeSuite, say: Say
 ) -> Scored:
-    found = _Found.of(store.records(work.filter_string, work.newest), champions, suite.rule)
+    voices = Voice.of(champions, work.prefix)
+    found = _Found.of(store.records(work.filter_string, work.newest), voices, suite.rule)
     say(f"{found.traces} traces, {len(found.new)} with a score missing")
     models = {program.knobs.model for program in suite.programs.values()}
     prices = {} if work.price is None else dict.fromkeys(models, work.price)
@@ -129,7 +130,7 @@ def _score(
     with open_lm(work.out / "ledger.sqlite", today, work.budget, prices, work.timeout) as lm:
         if found.new:
             announce(found.cost(suite, Models(prices, work.timeout)), work.budget, say)
-        writer = _Writer(store, champions, suite, work.prefix)
+        writer = _Writer(store, voices, suite)
         try:
             for batch in found.batches():
                 writer.judge_and_log(batch, lm, work.settings)
@@ -168,24 +169,24 @@ class _Found:
     unreadable: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, records: Iterator[dict[str, JSON]], champions: Mapping[str, Exported], rule: DecisionRule) -> _Found:
+    def of(cls, records: Iterator[dict[str, JSON]], voices: Mapping[str, Voice], rule: DecisionRule) -> _Found:
         found = cls()
         options = ReadOptions(load_taxonomy("trail"), ReadReport())
         for record in records:
             found.traces += 1
             said = assessments_of(record)
-            missing = tuple(name for name, judge in champions.items() if not has_score(said, judge))
+            missing = tuple(name for name, voice in voices.items() if not voice.has_score(said))
             if not missing:
                 continue
             if rule.weighs_judges:
-                missing = tuple(champions)
+                missing = tuple(voices)
             try:
                 # What people and judges said is gone before anything else is done with the trace.
                 trace = read_trace(without_assessments(record), str(record["info"].get("trace_id")), options)
             except TraceError as error:
                 found.unreadable.append(str(error))
                 continue
-            stale = tuple(i for name in missing for i in left_overs(said, champions[name]))
+            stale = tuple(i for name in missing for i in voices[name].left_overs(said))
             found.new.append(_New(LabeledTrace(trace, clean="unknown"), missing, stale))
         return found
 
@@ -210,9 +211,8 @@ class _Writer:
     """Judges batches and logs what was said."""
 
     store: MlflowTraces
-    champions: Mapping[str, Exported]
+    voices: Mapping[str, Voice]
     suite: JudgeSuite
-    prefix: str
     logged: int = 0
     scores: int = 0
     findings: int = 0
@@ -246,7 +246,7 @@ class _Writer:
             self.logged += 1
 
     def _log_one(self, judgment: Judgment) -> None:
-        made = list(to_assessments(judgment, self.champions[judgment.dimension], self.prefix))
+        made = list(self.voices[judgment.dimension].to_assessments(judgment))
         for assessment in made:
             self.store.log(judgment.trace_id, assessment)
         self.scores += bool(made)

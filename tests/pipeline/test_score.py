@@ -13,13 +13,13 @@ import pytest
 
 from judges.budget import Budget
 from judges.decision import DecisionRule
-from judges.judgment import Finding, Judgment, Outcome
+from judges.judgment import HOLISTIC, Finding, Judgment, Outcome
 from judges.lm import BudgetExhausted, LMReply, LMRequest
 from judges.program import JudgeSuite, Knobs, seed_suite
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.label import Impact
 from labeled_traces.simulated import FaultRates, rate, simulate
-from pipeline.assessments import to_assessments
+from pipeline.assessments import Voice
 from pipeline.cli import main
 from pipeline.config import PipelineError
 from pipeline.export.exported import Exported, Provenance
@@ -45,12 +45,15 @@ class Place:
         self.rows.prefix = f"s{number}_"
         self.promote(suite)
 
-    def promote(self, suite: JudgeSuite) -> None:
-        registry = Registry(self.uri, self.rows.name, self.rows.prefix)
+    def registry(self, prefix: str = "") -> Registry:
+        return Registry(self.uri, self.rows.name, prefix or self.rows.prefix)
+
+    def promote(self, suite: JudgeSuite, prefix: str = "") -> None:
+        registry = self.registry(prefix)
         registry.promote(registry.register(suite, Provenance("test", simulated=True)).values())
 
     def champions(self) -> Mapping[str, Exported]:
-        return Registry(self.uri, self.rows.name, self.rows.prefix).champions()
+        return self.registry().champions()
 
     def score(self, **values: Any) -> Scored:
         given = {"prefix": self.rows.prefix, "out": self.folder / "ledger", **values}
@@ -226,6 +229,40 @@ def test_another_champion_weighs_the_others_anew(place: Place, suite: JudgeSuite
     assert place.score().new == 0
 
 
+def test_a_champion_that_comes_back_is_weighed_with_the_champions_of_now(place: Place, suite: JudgeSuite) -> None:
+    rows = place.rows.log(some(4, 14))
+    suite = replace(suite, rule=DecisionRule(max_per_trace=1))
+    place.promote(suite)
+    place.score()
+    programs = {judge.program.hash for judge in place.champions().values()}
+
+    def current() -> set[tuple[str, str, str | None, str]]:
+        said = ((row.trace_id, one) for row in rows for one in place.rows.assessments(row))
+        return {(i, one.name, one.span_id, one.value) for i, one in said if one.metadata["program_hash"] in programs}
+
+    before = current()
+    tools = suite.programs["tool_calling"]
+    place.promote(suite.with_program(tools.with_parts({"rubric": "- Report nothing."}, "test")))
+    place.score()
+    # What is said now of the others hangs on the new one.
+    place.registry().rollback([place.champions()["tool_calling"]])
+    assert place.score().scores == 8
+    assert current() == before
+    assert place.score().new == 0
+
+
+def test_the_same_judges_speak_under_each_prefix(place: Place, suite: JudgeSuite) -> None:
+    (row,) = place.rows.log(some(1, 5), label=False)
+    other = f"other{place.rows.prefix}"
+    place.promote(suite, other)
+    first, second = place.score(), place.score(prefix=other)
+    assert (first.scores, first.findings) == (second.scores, second.findings)
+    assert first.findings > 0
+    names = [one.name for one in place.rows.assessments(row)]
+    assert sum(name.startswith(other) for name in names) * 2 == len(names)
+    assert (place.score().new, place.score(prefix=other).new) == (0, 0)
+
+
 def correct(place: Place, row: LabeledTrace, judged: Any, value: str) -> None:
     """As the edit button of MLflow's UI does it."""
     from mlflow.entities import AssessmentSource, Feedback
@@ -318,11 +355,11 @@ def test_only_traces_that_are_asked_for(place: Place) -> None:
 
 @pytest.fixture
 def assessments(place: Place) -> Callable[..., list[Any]]:
-    judge = Registry(place.uri, place.rows.name, place.rows.prefix).champions()["plan_quality"]
+    voice = Voice(place.champions()["plan_quality"], "p_")
 
     def made(outcome: Outcome, **values: Any) -> list[Any]:
-        judgment = Judgment("t", "plan_quality", judge.program.hash, 0, outcome, **values)
-        return list(to_assessments(judgment, judge, "p_"))
+        judgment = Judgment("t", "plan_quality", voice.judge.program.hash, 0, outcome, **values)
+        return list(voice.to_assessments(judgment))
 
     return made
 
@@ -340,6 +377,24 @@ def test_what_cannot_be_used_is_missing_data(assessments: Callable[..., list[Any
     assert (found.name, found.value, found.span_id) == ("p_plan_quality_finding", "high", "a")
     assert (found.metadata["span_ids"], found.metadata["confidence"], found.rationale) == ("a,b", "70", "why")
     assert (score.name, score.value) == ("p_plan_quality", "0")
+
+
+def test_what_the_holistic_judge_finds_is_logged_once(place: Place) -> None:
+    """Its findings bear the names of their own dimensions."""
+    champion = place.champions()["plan_quality"]
+    program = replace(champion.program, dimension=HOLISTIC)
+    voice = Voice(replace(champion, dimension=HOLISTIC, program=program), "p_")
+    finding = Finding("tool_calling", ("a",), "why", "quote", Impact.HIGH, 70)
+    judgment = Judgment("t", HOLISTIC, program.hash, 0, Outcome.SCORED, score=0, findings=(finding,))
+    said = [
+        {**one.to_dictionary(), "assessment_id": str(number)}
+        for number, one in enumerate(voice.to_assessments(judgment))
+    ]
+    assert [one["assessment_name"] for one in said] == ["p_tool_calling_finding", "p_holistic"]
+    assert voice.left_overs(said) == ["0", "1"]
+    assert voice.has_score(said)
+    assert not replace(voice, prefix="other_p_").has_score(said)
+    assert not replace(voice, prefix="").left_overs(said)
 
 
 def test_through_the_command_line(place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
