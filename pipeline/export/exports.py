@@ -28,17 +28,23 @@ def used_by(folder: RunFolder, config: ExperimentConfig) -> Used | None:
     return Used.of(manifest, dataset)
 
 
-def begin_export(records: Records, used: Used, before: Mapping[str, int], after: Mapping[str, int]) -> Record | None:
+def spent_by(folder: RunFolder) -> bool:
+    """Whether a gate has read the held-out labels of a run; those that none has read can be used again."""
+    return folder[TEST_USES].is_file()
+
+
+def begin_export(
+    records: Records, used: Used, before: Mapping[str, int], after: Mapping[str, int], *, spent: bool
+) -> Record | None:
     """The open record of an export that brings the champions from `before` to `after`; one that was stopped goes on.
-    None: all that there is to say is on record."""
+    None: all that there is to say is on record, `spent` labels too."""
     earlier = [record for record in records.all() if record.kind == EXPORT and record.used == used]
     stopped = next((record for record in earlier if record.open), None)
-    if stopped is None and earlier and before == after:
+    if stopped is None and before == after and any(record.spent or not spent for record in earlier):
         return None
     return stopped or records.begin(EXPORT, before, used=used)
 
 
-def end_export(records: Records, record: Record, after: Mapping[str, int], folder: RunFolder) -> None:
-    """Labels that no gate has read yet can be used again."""
-    document = {"decision": "exported", "run": folder.name, "before": dict(record.before), "after": dict(after)}
-    records.end(record, Ending("exported", after, document=document, spent=folder[TEST_USES].is_file()))
+def end_export(records: Records, record: Record, after: Mapping[str, int], run: str, *, spent: bool) -> None:
+    document = {"decision": "exported", "run": run, "before": dict(record.before), "after": dict(after)}
+    records.end(record, Ending("exported", after, document=document, spent=spent))

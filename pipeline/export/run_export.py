@@ -13,7 +13,7 @@ from judges.program import MLFLOW, JudgeSuite
 from judges.redact import hide_in_uri
 from pipeline.config import ExperimentConfig, PipelineError
 from pipeline.export.exported import Exported, Provenance
-from pipeline.export.exports import begin_export, end_export, used_by
+from pipeline.export.exports import begin_export, end_export, spent_by, used_by
 from pipeline.export.records import Records, Used
 from pipeline.export.reference import REFERENCE, Reference
 from pipeline.export.registry import CHALLENGER, CHAMPION, PREFIX, Registry
@@ -152,13 +152,14 @@ def export_to_mlflow(run: TunedRun, target: Target, say: Say) -> MlflowExport:
             f"{run.folder[SPLIT]} is missing or damaged: a re-calibration may hold out what these were tuned on"
         )
     records = Records(uri, experiment, target.prefix)
-    record = begin_export(records, used or Used(), before, after)
+    spent = spent_by(run.folder)
+    record = begin_export(records, used or Used(), before, after, spent=spent)
     alias = CHALLENGER
     if verdict == Verdict.PASS:
         alias = CHAMPION
         judges = registry.promote(judges.values(), say)
     if record is not None:
-        end_export(records, record, after, run.folder)
+        end_export(records, record, after, run.folder.name, spent=spent)
     return MlflowExport(uri, experiment, alias, verdict, judges, tuple(notes), run.unchanged)
 
 

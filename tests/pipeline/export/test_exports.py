@@ -110,6 +110,22 @@ def test_labels_that_no_gate_has_read_can_be_used_again_where_they_were(
     assert held_out == record.traces & set(again.manifest.testset)
 
 
+def test_labels_that_a_gate_reads_after_the_export_are_spent(
+    place: Place, log: Callable[..., Any], make_run: MakeRun
+) -> None:
+    log(1)
+    rows = imported(place)
+    place.export(make_run(SUITE, None, rows))
+    for _ in range(2):
+        place.export(make_run(SUITE, "INCONCLUSIVE", rows))
+    assert [record.spent for record in place.records()] == [False, True]
+    log(2)
+    again = place.labels()
+    read = {row.trace_id for row in rows}
+    assert len(again.dataset) == 40
+    assert not read & set(again.dataset.ids)
+
+
 def test_the_same_export_again_adds_nothing_and_a_stopped_one_is_ended(
     place: Place, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
