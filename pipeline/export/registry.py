@@ -47,6 +47,10 @@ class UnfitError(PipelineError):
     """A judge that MLflow cannot hold or run, whenever it is asked."""
 
 
+class GoneError(PipelineError):
+    """A judge that a record names, or that is to be champion again, is not there."""
+
+
 class Registry:
     """Champions and challengers of one experiment.
 
@@ -135,7 +139,7 @@ class Registry:
         stopped is ended by the same call with the same judges (with None it would go a step too far).
 
         Raises:
-            PipelineError: a judge named here never replaced another; nothing is written.
+            GoneError: a judge named here never replaced another, or that one was deleted; nothing is written.
         """
         present = {judge.dimension: judge for judge in self.champions().values()}
         named = present.values() if champions is None else champions
@@ -143,7 +147,7 @@ class Registry:
         pasts = {judge.dimension: self._past(judge.prompt) for judge in leaving}
         first = [judge.prompt for judge in leaving if len(pasts[judge.dimension]) < 2]
         if first and champions is not None:
-            raise PipelineError(f"{', '.join(first)}: there is no earlier champion to go back to")
+            raise GoneError(f"{', '.join(first)}: there is no earlier champion to go back to")
         leaving = [judge for judge in leaving if judge.prompt not in first]
         earlier = [self._numbered(judge.prompt, pasts[judge.dimension][-2]) for judge in leaving]
         for judge in leaving:
@@ -169,7 +173,7 @@ class Registry:
     def _numbered(self, prompt: str, number: int) -> Exported:
         version = self._store.version(prompt, number)
         if version is None:
-            raise PipelineError(f"version {number} of the prompt {prompt} was deleted: it cannot be champion again")
+            raise GoneError(f"version {number} of the prompt {prompt} was deleted: it cannot be champion again")
         return self._read(prompt, version)
 
     def _read(self, prompt: str, version: Any) -> Exported:

@@ -11,7 +11,7 @@ from judges.connect import is_simulated
 from pipeline.config import PipelineError
 from pipeline.export.exported import Exported
 from pipeline.export.records import Ending, Record, Records
-from pipeline.export.registry import Registry
+from pipeline.export.registry import GoneError, Registry
 from pipeline.held_out import TEST_USES
 from pipeline.recalibration.config import MlflowConfig
 
@@ -43,10 +43,6 @@ class Passed:
         }
 
 
-class DeletedError(PipelineError):
-    """A judge that a record names is gone."""
-
-
 def was_read(folder: Path) -> bool:
     """Whether a gate was given what the pass of this folder holds out, or may have been: the folder is gone. That use
     of it was recorded first."""
@@ -75,25 +71,32 @@ class Home:
     def judges(self, versions: Mapping[str, int]) -> dict[str, Exported]:
         """
         Raises:
-            DeletedError: one of them is gone.
+            GoneError: one of them is gone.
         """
         found = {}
         for name, number in versions.items():
             judge = next((one for one in self.registry.versions(name) if one.version == number), None)
             if judge is None:
-                raise DeletedError(f"version {number} of the {name} judge was deleted while a pass was under way")
+                raise GoneError(f"version {number} of the {name} judge was deleted")
             found[name] = judge
         return found
 
-    def withdraw(self, record: Record) -> None:
-        """Takes back what a pass that was stopped had promoted already, and the scorers that it had made live."""
+    def withdraw(self, record: Record) -> tuple[str, ...]:
+        """Takes back what a pass that was stopped had promoted already, and the scorers that it had made live. Returns
+        what cannot be taken back, one line each."""
         mine = [
             judge
             for name, judge in self.registry.champions().items()
             if judge.version != record.before.get(name) and judge.tags.get("run_id") == record.run_id
         ]
-        self.registry.rollback(mine)
+        left = []
+        for judge in mine:
+            try:
+                self.registry.rollback([judge])
+            except GoneError as error:
+                left.append(f"{judge.uri}, which the pass had promoted, stays champion: {error}")
         self.registry.promote(self.registry.champions().values())
+        return tuple(left)
 
     def overrule(self, record: Record) -> None:
         """Ends a pass that was stopped, so that none will go on with it. What it had promoted stands, on record."""

@@ -20,14 +20,14 @@ from pipeline.evaluate import NoUsableReply
 from pipeline.export.exported import Exported, Provenance, suite_of
 from pipeline.export.records import RECALIBRATION, ROLLBACK, Ending, Record, Used
 from pipeline.export.reference import REFERENCE, Reference
-from pipeline.export.registry import UnfitError
+from pipeline.export.registry import GoneError, UnfitError
 from pipeline.held_out import TEST_USES
 from pipeline.lock import locked
 from pipeline.mlflow_traces import MlflowTraces
 from pipeline.prepare import Say
 from pipeline.recalibration.config import DATA, RecalibrationConfig
 from pipeline.recalibration.decide import Decided, Decision, Work, decide
-from pipeline.recalibration.home import DeletedError, Home, Passed, was_read
+from pipeline.recalibration.home import Home, Passed, was_read
 from pipeline.recalibration.labels import LabelSource, PassLabels
 from pipeline.recalibration.rollback import end_rollback
 
@@ -55,7 +55,10 @@ class _Pass:
     def run(self) -> Passed:
         for record in self.past:
             if record.open and record.kind == ROLLBACK:
-                end_rollback(self.home, record)
+                try:
+                    end_rollback(self.home, record)
+                except GoneError as error:
+                    self.say(f"a rollback that was stopped cannot be done: {error}")
         stopped = next((record for record in self.past if record.open and record.kind == RECALIBRATION), None)
         if stopped is not None:
             self.say(f"a pass that was stopped is ended first: {stopped.run_id}")
@@ -117,13 +120,13 @@ class _Pass:
             champions = self.home.judges(record.before)
             reference = Reference.parse(record.known)
             found = decide(Work(config, suite_of(champions), reference, labels, self._folder(record)), self.say)
-        except (TraceError, DeletedError, NoUsableReply) as error:
+        except (TraceError, GoneError, NoUsableReply) as error:
             return self._give_up(record, len(labels.fresh), str(error), resumed=resumed)
         decision, reasons = found.decision, found.reasons
         if decision is Decision.PROMOTED:
             decision, reasons = self._promote(record, found, champions)
         if resumed and decision is not Decision.PROMOTED:
-            self.home.withdraw(record)
+            reasons = (*reasons, *self.home.withdraw(record))
         simulated = any(is_simulated(judge.program.knobs.model) for judge in champions.values())
         more = found.to_json() | {"older_traces": labels.older, "simulated": simulated}
         after = self.home.versions()
@@ -136,10 +139,10 @@ class _Pass:
 
     def _give_up(self, record: Record, fresh: int, reason: str, *, resumed: bool) -> Passed:
         """It would come to the same end for ever."""
-        self.home.withdraw(record)
+        left = self.home.withdraw(record)
         spent = was_read(self._folder(record))
         labels = "count as used" if spent else "join those of the next pass"
-        reasons = (f"{reason}: the pass is given up, its labels {labels}",)
+        reasons = (f"{reason}: the pass is given up, its labels {labels}", *left)
         document = self._about(record, fresh, "given up", reasons)
         ending = Ending("given up", self.home.versions(), document=document, spent=spent)
         return self._end(record, ending, resumed=resumed)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pipeline.config import PipelineError
 from pipeline.export.records import RECALIBRATION, ROLLBACK, Ending, Record
+from pipeline.export.registry import GoneError
 from pipeline.lock import locked
 from pipeline.prepare import Say
 from pipeline.recalibration.config import RecalibrationConfig
@@ -18,7 +19,7 @@ def rollback(config: RecalibrationConfig, say: Say) -> Passed:
     A pass that was stopped is ended first, so that it does not undo this: what it had promoted was the last promotion.
 
     Raises:
-        PipelineError: there is no earlier champion; or as `recalibrate`.
+        PipelineError: there is no earlier champion, or it was deleted; or as `recalibrate`.
     """
     with locked(config.state):
         home = Home(config.mlflow)
@@ -42,8 +43,17 @@ def rollback(config: RecalibrationConfig, say: Say) -> Passed:
 
 
 def end_rollback(home: Home, record: Record) -> Passed:
-    """What is left to do of a rollback that began."""
-    back = home.registry.rollback(home.judges(record.before).values())
+    """What is left to do of a rollback that began.
+
+    Raises:
+        GoneError: it cannot be done, now or later; that is on record, and the champions are as they were.
+    """
+    try:
+        back = home.registry.rollback(home.judges(record.before).values())
+    except GoneError as error:
+        document = {"decision": "not possible", "reasons": [str(error)], "champions": home.versions()}
+        home.records.end(record, Ending("not possible", home.versions(), document=document))
+        raise
     champions = home.registry.champions()
     after = {name: judge.version for name, judge in champions.items()}
     document = {"left": dict(record.before), "champions": after}

@@ -66,6 +66,11 @@ class Place:
     def records(self) -> list[Record]:
         return Records(self.uri, self.rows.name, self.prefix).all()
 
+    def delete(self, name: str, version: int) -> None:
+        from mlflow import MlflowClient
+
+        MlflowClient(self.uri).delete_prompt_version(f"{self.prefix}{name}", str(version))
+
     def decisions(self) -> list[str]:
         return [record.decision for record in self.records()]
 

@@ -12,6 +12,7 @@ from judges.program import JudgeSuite
 from pipeline.config import PipelineError
 from pipeline.export.records import Records
 from pipeline.export.reference import REFERENCE, Reference
+from pipeline.export.registry import Registry
 from pipeline.recalibration.decide import Decision, Work
 
 if TYPE_CHECKING:
@@ -57,15 +58,65 @@ def test_a_promotion_and_the_way_back(place: Place, script: list[Any], suite: Ju
     assert seen[0].reference == Reference("span", {"f1": 0.75})
 
 
+def test_a_rollback_to_a_judge_that_was_deleted_holds_nothing_up(
+    place: Place, suite: JudgeSuite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.promote(place.better(suite, "plan_quality", "- two"))
+    before = place.versions()
+    with monkeypatch.context() as patch:
+        patch.setattr(Registry, "rollback", die)
+        with pytest.raises(KeyboardInterrupt):
+            place.rollback()
+    place.delete("plan_quality", before["plan_quality"] - 1)
+    assert place.run().decision == Decision.NOTHING_NEW
+    with pytest.raises(PipelineError, match=r"version \d+ of the prompt .*plan_quality was deleted"):
+        place.rollback()
+    assert place.decisions() == ["not possible", "not possible"]
+    assert place.versions() == before
+    place.promote(place.better(suite, "plan_quality", "- three"))
+    assert place.rollback().decision == "rolled back"
+    assert place.versions() == before
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+def test_what_a_pass_had_promoted_stays_where_nothing_is_before_it(
+    place: Place, script: list[Any], suite: JudgeSuite, monkeypatch: pytest.MonkeyPatch, *, deleted: bool
+) -> None:
+    from mlflow import MlflowClient
+
+    before = place.versions()
+    place.rows.log(place.some(14, 6))
+    script.append(place.decided(Decision.PROMOTED, place.better(suite, "plan_quality", "- Look twice.")))
+    if deleted:
+        killed_at_the_end(place, monkeypatch)
+        place.delete("plan_quality", before["plan_quality"])
+    else:
+        # Somebody moved the alias with MLflow's own tools.
+        killed(place, monkeypatch, Registry, "promote")
+        name = f"{place.prefix}plan_quality"
+        MlflowClient(place.uri).set_prompt_alias(name, "champion", before["plan_quality"] + 1)
+        script.append(place.decided(Decision.FINE))
+    done = place.run()
+    assert done.decision == ("given up" if deleted else Decision.FINE)
+    assert "which the pass had promoted, stays champion" in done.reasons[-1]
+    assert place.versions() == {**before, "plan_quality": before["plan_quality"] + 1}
+    assert place.run().decision == Decision.NOTHING_NEW
+
+
 def killed_at_the_end(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pass whose promotion is done and not yet on record."""
+    killed(place, monkeypatch, Records, "end")
 
-    def die(*_: Any) -> None:
-        raise KeyboardInterrupt
 
+def killed(place: Place, monkeypatch: pytest.MonkeyPatch, part: type[Any], step: str) -> None:
+    """A pass that is killed when it comes to this step."""
     with monkeypatch.context() as patch:
-        patch.setattr(Records, "end", die)
+        patch.setattr(part, step, die)
         place.stopped()
+
+
+def die(*_: Any) -> None:
+    raise KeyboardInterrupt
 
 
 def test_no_pass_undoes_a_rollback(

@@ -93,7 +93,7 @@ def test_a_stopped_pass_that_can_never_end_is_given_up(place: Place, script: lis
     begun(51)
     old = place.versions()["plan_quality"]
     place.promote(place.better(suite, "plan_quality", "- By hand."))
-    MlflowClient(place.uri).delete_prompt_version(f"{place.prefix}plan_quality", str(old))
+    place.delete("plan_quality", old)
     assert f"version {old} of the plan_quality judge was deleted" in given_up()
 
 
