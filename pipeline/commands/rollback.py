@@ -11,7 +11,8 @@ examples:
   gpa-judges rollback recalibration.yaml
 
 Called again, it goes one promotion further back. A rollback that was stopped is ended by the next call. A pass that
-was stopped is ended first, without a decision, so that it does not promote again.
+was stopped is ended first, without a decision, so that it does not promote again; if it had promoted nothing, that is
+all, and the champions stay.
 """
 
 

@@ -84,13 +84,8 @@ class Home:
     def withdraw(self, record: Record) -> tuple[str, ...]:
         """Takes back what a pass that was stopped had promoted already, and the scorers that it had made live. Returns
         what cannot be taken back, one line each."""
-        mine = [
-            judge
-            for name, judge in self.registry.champions().items()
-            if judge.version != record.before.get(name) and judge.tags.get("run_id") == record.run_id
-        ]
         left = []
-        for judge in mine:
+        for judge in self._promoted(record):
             try:
                 self.registry.rollback([judge])
             except GoneError as error:
@@ -98,9 +93,20 @@ class Home:
         self.registry.promote(self.registry.champions().values())
         return tuple(left)
 
-    def overrule(self, record: Record) -> None:
-        """Ends a pass that was stopped, so that none will go on with it. What it had promoted stands, on record."""
+    def overrule(self, record: Record, *, read: bool) -> bool:
+        """Ends a pass that was stopped, so that none will go on with it. What it had promoted stands, on record.
+        `read`: a gate may have read its held-out labels. Returns whether it had promoted anything."""
+        promoted = bool(self._promoted(record))
         self.registry.promote(self.registry.champions().values())
         after = self.versions()
         document = {"decision": "overruled", "before": dict(record.before), "after": after}
-        self.records.end(record, Ending("overruled", after, document=document))
+        self.records.end(record, Ending("overruled", after, document=document, spent=read or promoted))
+        return promoted
+
+    def _promoted(self, record: Record) -> list[Exported]:
+        """The champions of now that a pass that was stopped had made."""
+        return [
+            judge
+            for name, judge in self.registry.champions().items()
+            if judge.version != record.before.get(name) and judge.tags.get("run_id") == record.run_id
+        ]

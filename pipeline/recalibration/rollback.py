@@ -10,13 +10,14 @@ from pipeline.export.registry import GoneError
 from pipeline.lock import locked
 from pipeline.prepare import Say
 from pipeline.recalibration.config import RecalibrationConfig
-from pipeline.recalibration.home import Home, Passed
+from pipeline.recalibration.home import Home, Passed, was_read
 
 
 def rollback(config: RecalibrationConfig, say: Say) -> Passed:
     """The champions that the last promotion replaced come back. Called again, it goes one promotion further back.
 
     A pass that was stopped is ended first, so that it does not undo this: what it had promoted was the last promotion.
+    If it had promoted nothing, it is ended, and no more: the champions stay.
 
     Raises:
         PipelineError: there is no earlier champion, or it was deleted; or as `recalibrate`.
@@ -26,16 +27,20 @@ def rollback(config: RecalibrationConfig, say: Say) -> Passed:
         stopped = next((record for record in home.records.all() if record.open and record.kind == ROLLBACK), None)
         if stopped is not None:
             return end_rollback(home, stopped)
-        overruled = [record for record in home.records.all() if record.open and record.kind == RECALIBRATION]
-        for record in overruled:
-            say(f"a pass that was stopped is ended without a decision: {record.run_id}")
-            home.overrule(record)
+        promoted: dict[str, bool] = {}
+        for record in home.records.all():
+            if record.open and record.kind == RECALIBRATION:
+                say(f"a pass that was stopped is ended without a decision: {record.run_id}")
+                promoted[record.run_id] = home.overrule(record, read=was_read(config.state / record.run_id))
+        if promoted and not any(promoted.values()):
+            reason = (
+                "a pass that was stopped is ended without a decision; it had promoted nothing, so the champions stay: "
+                "the next rollback goes one promotion back"
+            )
+            return Passed("overruled", (reason,), home.registry.champions(), run_id=list(promoted)[-1])
         leaving = _came_last(home, home.records.all())
         if leaving:
             return end_rollback(home, home.records.begin(ROLLBACK, leaving))
-        if overruled:
-            reason = "a pass that was stopped is ended without a decision; no champion has replaced another"
-            return Passed("overruled", (reason,), home.registry.champions(), run_id=overruled[-1].run_id)
         raise PipelineError(
             f"experiment {config.mlflow.home!r}: no champion stands there that has replaced another, so there is "
             "nothing to go back to; the champions are as they were"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,8 @@ from pipeline.config import PipelineError
 from pipeline.export.records import Records
 from pipeline.export.reference import REFERENCE, Reference
 from pipeline.export.registry import Registry
-from pipeline.recalibration.decide import Decision, Work
+from pipeline.held_out import TEST_USES
+from pipeline.recalibration.decide import Decided, Decision, Work
 
 if TYPE_CHECKING:
     from tests.pipeline.recalibration.conftest import Place
@@ -181,8 +183,30 @@ def test_a_stopped_pass_is_no_promotion(place: Place, script: list[Any], suite: 
     place.rows.log(place.some(12, 43))
     script.append(place.stop)
     place.stopped()
+    # It had promoted nothing: it is ended, its labels can be used, and what was promoted before it stands.
+    promoted = place.versions()
+    assert place.rollback().decision == "overruled"
+    assert place.versions() == promoted
+    assert [record.spent for record in place.records()] == [False, True, False]
     assert place.rollback().decision == "rolled back"
     assert place.versions() == before
+
+
+def test_labels_that_the_gate_of_a_stopped_pass_read_are_used(place: Place, script: list[Any]) -> None:
+    def read(work: Work) -> Decided:
+        (work.folder / TEST_USES).touch()
+        raise KeyboardInterrupt
+
+    place.rows.log(place.some(12, 45))
+    script.append(read)
+    place.stopped()
+    assert place.rollback().decision == "overruled"
+    place.rows.log(place.some(12, 46))
+    script.append(place.stop)
+    place.stopped()
+    shutil.rmtree(place.path.parent / "state")
+    assert place.rollback().decision == "overruled"
+    assert [record.spent for record in place.records()] == [True, True]
 
 
 def test_a_promotion_that_was_stopped_half_way_leaves_nothing_behind(
