@@ -64,12 +64,16 @@ def end_rollback(home: Home, record: Record) -> Passed:
     document = {"left": dict(record.before), "champions": after}
     home.records.end(record, Ending("rolled back", after, document=document))
     lines = tuple(f"{name}: version {record.before[name]} gave way to {judge.version}" for name, judge in back.items())
+    if not back:
+        lines = (
+            "a rollback that was stopped is ended: its judges are no champions any more, so nothing is changed now",
+        )
     return Passed("rolled back", lines, champions, run_id=record.run_id, document=document)
 
 
 def _came_last(home: Home, past: Sequence[Record]) -> dict[str, int]:
     """Dimension -> version of the champions that came with the newest promotion and replaced others."""
-    decisions = [record for record in past if record.kind != ROLLBACK and not record.open]
+    decisions = [record for record in past if not record.open]
     versions = {name: judge.version for name, judge in home.registry.replacements().items()}
     came = {name: _came(name, version, decisions) for name, version in versions.items()}
     return {name: version for name, version in versions.items() if came[name] == max(came.values())}
@@ -77,9 +81,18 @@ def _came_last(home: Home, past: Sequence[Record]) -> dict[str, int]:
 
 def _came(name: str, version: int, decisions: Sequence[Record]) -> float:
     """When a champion came: the position of the decision that made it one; before the first that found it there, or
-    after all of them, where somebody else did."""
-    made = [i for i, one in enumerate(decisions) if one.after.get(name) == version != one.before.get(name)]
-    if made:
-        return made[-1]
-    found = (i for i, one in enumerate(decisions) if one.before.get(name) == version)
-    return next(found, len(decisions)) - 0.5
+    after all of them, where somebody else did. A rollback makes none: who comes back came when it came first."""
+    stood: list[tuple[int, float]] = []
+
+    def found(present: int | None, when: float, *, back: bool = False) -> None:
+        if back and present in dict(stood):
+            while stood[-1][0] != present:
+                stood.pop()
+        elif present is not None and (not stood or stood[-1][0] != present):
+            stood.append((present, when))
+
+    for i, one in enumerate(decisions):
+        found(one.before.get(name), i - 0.5)
+        found(one.after.get(name), i, back=one.kind == ROLLBACK and name in one.before)
+    found(version, len(decisions) - 0.5)
+    return stood[-1][1]

@@ -60,6 +60,46 @@ def test_a_promotion_and_the_way_back(place: Place, script: list[Any], suite: Ju
     assert seen[0].reference == Reference("span", {"f1": 0.75})
 
 
+def test_the_last_promotion_is_the_last_one_although_the_same_judge_was_champion_before(
+    place: Place, script: list[Any], suite: JudgeSuite
+) -> None:
+    first = place.better(suite, "plan_quality", "- One.")
+    place.rows.log(place.some(14, 6))
+    script.append(place.decided(Decision.PROMOTED, first))
+    place.run()
+    place.rollback()
+    place.rows.log(place.some(14, 7))
+    script.append(place.decided(Decision.PROMOTED, place.better(suite, "tool_calling", "- Two.")))
+    place.run()
+    before = place.versions()
+    by_hand = [first, place.better(first, "plan_quality", "- Three.")]
+    after = []
+    for judges in by_hand:
+        place.promote(replace(judges, programs={"plan_quality": judges.programs["plan_quality"]}))
+        after.append(place.versions())
+    place.rollback()
+    assert place.versions() == after[0]
+    place.rollback()
+    assert place.versions() == before
+    # Who came back is as old as it is: a rollback is no promotion.
+    place.rollback()
+    assert place.versions() == {**before, "tool_calling": before["tool_calling"] - 1}
+
+
+def test_a_stopped_rollback_of_judges_that_were_replaced_since_says_that_it_changes_nothing(
+    place: Place, suite: JudgeSuite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.promote(place.better(suite, "plan_quality", "- two"))
+    with monkeypatch.context() as patch:
+        patch.setattr(Registry, "rollback", die)
+        with pytest.raises(KeyboardInterrupt):
+            place.rollback()
+    place.promote(place.better(suite, "plan_quality", "- three"))
+    before = place.versions()
+    assert "nothing is changed now" in place.rollback().reasons[0]
+    assert place.versions() == before
+
+
 def test_a_rollback_to_a_judge_that_was_deleted_holds_nothing_up(
     place: Place, suite: JudgeSuite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
