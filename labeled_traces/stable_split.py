@@ -8,19 +8,22 @@ from types import MappingProxyType
 
 from labeled_traces.dataset import Dataset, LabeledTrace
 from labeled_traces.groups import connected
+from labeled_traces.readers.groups import task_group
 from labeled_traces.split import PARTS, SplitManifest, manifest_of
 from labeled_traces.trace import text_hash
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a trace was in a split. `content` and `group` are hashes, never text; `group` is "" where it has none, or
-    where nobody knows."""
+    """Where a trace was in a split. `content`, `group` and `task` are hashes, never text; `group` is "" where it has
+    none, or where nobody knows. `task`: the group that a reader gives this trace, where the row's is another, since
+    whoever set that may not set it again."""
 
     part: str
     trace_id: str
     content: str
     group: str = ""
+    task: str = ""
 
 
 def places_of(manifest: SplitManifest, dataset: Dataset | None = None) -> tuple[Place, ...]:
@@ -30,7 +33,7 @@ def places_of(manifest: SplitManifest, dataset: Dataset | None = None) -> tuple[
             part,
             trace_id,
             _short(manifest.content_hashes[trace_id]),
-            _group(dataset[trace_id]) if dataset is not None else "",
+            *((_group(dataset[trace_id]), _task(dataset[trace_id])) if dataset is not None else ()),
         )
         for part, ids in manifest.parts.items()
         for trace_id in ids
@@ -43,11 +46,11 @@ def content_of(row: LabeledTrace) -> str:
 
 
 def parts_by_key(places: Iterable[Place]) -> dict[str, str]:
-    """Content or group -> its part. What was in several is where it may have been tuned on: what judges were tuned on
-    is never held out."""
+    """Content, group or task -> its part. What was in several is where it may have been tuned on: what judges were
+    tuned on is never held out."""
     found: dict[str, str] = {}
     for place in places:
-        for key in filter(None, (place.content, place.group)):
+        for key in filter(None, (place.content, place.group, place.task)):
             found[key] = min(place.part, found.get(key, place.part), key=PARTS.index)
     return found
 
@@ -80,6 +83,11 @@ def _by_hash(rows: Iterable[LabeledTrace], seed: int, fractions: tuple[float, fl
 
 def _group(row: LabeledTrace) -> str:
     return _short(text_hash(row.group)) if row.group else ""
+
+
+def _task(row: LabeledTrace) -> str:
+    task = task_group(row.trace)
+    return _short(text_hash(task)) if task not in ("", row.group) else ""
 
 
 def _short(digest: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from labeled_traces.dataset import Dataset
 from labeled_traces.label import DIMENSIONS
 from labeled_traces.simulated import FaultRates, rate, shuffle_labels, simulate
 from labeled_traces.split import SplitManifest, make_split
+from labeled_traces.stable_split import places_of
 from pipeline.config import MODELS, ExperimentConfig, PipelineError, SearchConfig, SimulatedData
 from pipeline.config_file import build_settings
 from pipeline.cost import check_models
@@ -27,6 +28,8 @@ from pipeline.run_folder import RunFolder, open_judges
 
 DATA = "data.jsonl"
 SPLIT = "split.json"
+PLACES = "places.json"
+"""Hashes of the contents and the tasks of what was split: they say what a run used when its data is gone."""
 SEED = "seed"
 """The judges that tuning starts from: the champion."""
 Say = Callable[[str], None]
@@ -107,6 +110,7 @@ def prepare(config: ExperimentConfig, say: Say) -> Run:
         holistic.save(folder.programs(HOLISTIC))
     run = _run(config, folder, dataset, manifest, (suite, holistic), settings, say)
     manifest.save(folder[SPLIT])
+    folder.write_sealed(PLACES, {"places": [astuple(place) for place in places_of(manifest, dataset)]})
     return run
 
 

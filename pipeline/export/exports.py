@@ -3,29 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from labeled_traces.dataset import Dataset
 from labeled_traces.split import SplitManifest
+from labeled_traces.stable_split import Place, places_of
 from labeled_traces.trace import TraceError
-from pipeline.config import ExperimentConfig
+from pipeline.config import ExperimentConfig, PipelineError
 from pipeline.export.records import EXPORT, Ending, Record, Records, Used
 from pipeline.held_out import TEST_USES
-from pipeline.prepare import DATA, SPLIT
+from pipeline.prepare import DATA, PLACES, SPLIT
 from pipeline.run_folder import RunFolder
 
 
-def used_by(folder: RunFolder, config: ExperimentConfig) -> Used | None:
-    """The traces of a run; of what task each was is known only while its data is there. None: its split is gone."""
+def used_by(folder: RunFolder, config: ExperimentConfig) -> tuple[Used, str]:
+    """The traces of a run, and what is not known of them, for people ("": nothing). Of what task each was says the
+    run's folder, or its data while that is what was split."""
     try:
         manifest = SplitManifest.load(folder[SPLIT])
     except (TraceError, OSError):
-        return None
+        missing = f"{folder[SPLIT]} is missing or damaged: a re-calibration may hold out what these were tuned on"
+        return Used(), missing
+    places = _noted(folder, manifest)
+    if places is not None:
+        return Used.at(manifest, places), ""
     try:
         dataset = Dataset.load(config.data.path or folder[DATA])
         manifest.check(dataset)
-    except (TraceError, OSError):
-        return Used.of(manifest, None)
-    return Used.of(manifest, dataset)
+    except (TraceError, OSError) as error:
+        unknown = (
+            f"{folder[PLACES]} is missing or damaged, and the data is not there as it was split ({error}): the ids and "
+            "contents of the traces are on record, but not their tasks, so a re-calibration may hold out other runs of "
+            "tasks that these were tuned on; put the data back and export again"
+        )
+        return Used.of(manifest, None), unknown
+    return Used.of(manifest, dataset), ""
+
+
+def _noted(folder: RunFolder, manifest: SplitManifest) -> tuple[Place, ...] | None:
+    """What tuning noted of this very split; None: nothing that can be relied on."""
+    try:
+        found = folder.read_sealed(PLACES)
+        places = tuple(Place(*row) for row in found["places"]) if found else ()
+    except (TraceError, PipelineError, OSError, KeyError, TypeError):
+        return None
+    same = tuple(replace(place, group="", task="") for place in places) == places_of(manifest)
+    return places if same else None
 
 
 def spent_by(folder: RunFolder) -> bool:

@@ -36,7 +36,12 @@ class Used:
     @classmethod
     def of(cls, manifest: SplitManifest, dataset: Dataset | None) -> Used:
         """`dataset`: what the manifest splits; None where it is gone."""
-        return cls(manifest.dataset_hash, manifest.seed, manifest.fractions, places_of(manifest, dataset))
+        return cls.at(manifest, places_of(manifest, dataset))
+
+    @classmethod
+    def at(cls, manifest: SplitManifest, places: tuple[Place, ...]) -> Used:
+        """`places`: those of this manifest."""
+        return cls(manifest.dataset_hash, manifest.seed, manifest.fractions, places)
 
     def split(self, dataset: Dataset) -> SplitManifest:
         """These very traces, as they were split."""

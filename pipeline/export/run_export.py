@@ -14,11 +14,11 @@ from judges.redact import hide_in_uri
 from pipeline.config import ExperimentConfig, PipelineError
 from pipeline.export.exported import Exported, Provenance
 from pipeline.export.exports import begin_export, end_export, spent_by, used_by
-from pipeline.export.records import Records, Used
+from pipeline.export.records import Records
 from pipeline.export.reference import REFERENCE, Reference
 from pipeline.export.registry import CHALLENGER, CHAMPION, PREFIX, Registry
 from pipeline.metrics.estimate import Estimate
-from pipeline.prepare import SEED, SPLIT, Say, with_knobs
+from pipeline.prepare import SEED, Say, with_knobs
 from pipeline.run import VALIDATION
 from pipeline.run_folder import RunFolder, load_tuned
 from pipeline.tracking import RUN_FILE, default_uri
@@ -146,14 +146,11 @@ def export_to_mlflow(run: TunedRun, target: Target, say: Say) -> MlflowExport:
     notes = _notes(run, suite)
     before = {name: judge.version for name, judge in registry.champions().items()}
     after = before | {name: judge.version for name, judge in judges.items() if verdict == Verdict.PASS}
-    used = used_by(run.folder, run.config)
-    if used is None:
-        notes.append(
-            f"{run.folder[SPLIT]} is missing or damaged: a re-calibration may hold out what these were tuned on"
-        )
+    used, unknown = used_by(run.folder, run.config)
+    notes += [unknown] if unknown else []
     records = Records(uri, experiment, target.prefix)
     spent = spent_by(run.folder)
-    record = begin_export(records, used or Used(), before, after, spent=spent)
+    record = begin_export(records, used, before, after, spent=spent)
     alias = CHALLENGER
     if verdict == Verdict.PASS:
         alias = CHAMPION

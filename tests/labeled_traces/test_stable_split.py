@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from labeled_traces.dataset import Dataset, LabeledTrace
+from labeled_traces.readers.groups import task_group
 from labeled_traces.simulated import simulate
 from labeled_traces.stable_split import parts_by_key, places_of, stable_split
 from labeled_traces.trace import Trace
@@ -63,6 +64,18 @@ def test_what_is_known_of_a_task_goes_before_seed_and_fractions() -> None:
     third = stable_split(copies, 7, (0.1, 0.1, 0.8), parts_by_key(places_of(first)))
     for part, ids in first.parts.items():
         assert {f"{trace_id} copy" for trace_id in ids} <= set(third.parts[part])
+
+
+def test_a_task_is_known_by_what_a_reader_calls_it_too() -> None:
+    rows = [replace(row, group=task_group(row.trace)) for row in simulate(60, 4)]
+    own = Dataset(replace(row, group=f"my {row.trace_id}") for row in rows)
+    first = stable_split(own, 0, FRACTIONS)
+    known = parts_by_key(places_of(first, own))
+    tuned = {task_group(own[trace_id].trace) for trace_id in (*first.trainset, *first.valset)}
+    second = stable_split(Dataset(again(row, "later", "another run") for row in rows), 7, (0.1, 0.1, 0.8), known)
+    assert second.testset
+    assert not tuned & {row.group for row in rows if f"{row.trace_id} later" in second.testset}
+    assert {place.task for place in places_of(first, Dataset(rows))} == {""}
 
 
 def test_a_task_that_was_tuned_on_is_never_held_out() -> None:

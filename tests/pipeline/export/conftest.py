@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from labeled_traces.dataset import Dataset, LabeledTrace
 from labeled_traces.label import DIMENSIONS
 from labeled_traces.simulated import simulate
 from labeled_traces.split import make_split
+from labeled_traces.stable_split import places_of
 from labeled_traces.trace import Span, SpanKind, Trace
 from pipeline.config_file import parse_config
 from pipeline.export.registry import Registry
@@ -89,7 +90,9 @@ def make_run(tmp_path: Path) -> Callable[..., Path]:
         suite.save(folder.programs("tuned"))
         data = Dataset(rows or simulate(20, 1))
         data.save(tmp_path / "data.jsonl")
-        make_split(data, 0).save(folder["split.json"])
+        manifest = make_split(data, 0)
+        manifest.save(folder["split.json"])
+        folder.write_sealed("places.json", {"places": [astuple(place) for place in places_of(manifest, data)]})
         if verdict is not None:
             folder["test_uses.jsonl"].touch()
             folder.write_sealed("validation.json", {"verdict": verdict, "provenance": {"tuned judges": suite.hash}})

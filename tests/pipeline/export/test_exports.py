@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from judges.program import JudgeSuite, Knobs, seed_suite
-from labeled_traces.dataset import LabeledTrace
+from labeled_traces.dataset import Dataset, LabeledTrace
 from labeled_traces.simulated import FaultRates, rate, simulate
 from pipeline.config import validated
-from pipeline.export.records import EXPORT, Record, Records
+from pipeline.config_file import parse_config
+from pipeline.export.exports import used_by
+from pipeline.export.records import EXPORT, Record, Records, Used
 from pipeline.export.run_export import Target, TunedRun, export_to_mlflow
 from pipeline.mlflow_traces import MlflowTraces
+from pipeline.prepare import prepare
 from pipeline.recalibration.config import RecalibrationConfig
 from pipeline.recalibration.labels import LabelSource, PassLabels
 
@@ -159,14 +162,58 @@ def test_a_judge_that_took_anothers_place_is_on_record(place: Place, make_run: M
     ]
 
 
-def test_of_data_that_is_gone_the_contents_are_known(place: Place, make_run: MakeRun, tmp_path: Path) -> None:
-    path = make_run(SUITE, "PASS")
+def test_what_was_tuned_on_is_known_when_the_data_is_gone_and_the_groups_were_set_by_hand(
+    place: Place, log: Callable[..., Any], make_run: MakeRun, tmp_path: Path
+) -> None:
+    log(1)
+    rows = imported(place)
+    path = make_run(SUITE, "PASS", [replace(row, group=f"mine {row.group}") for row in rows])
     (tmp_path / "data.jsonl").unlink()
     assert place.export(path) == ()
     (record,) = place.records()
+    assert all(one.group and one.task for one in record.used.places)
+    parts = {one.trace_id: one.part for one in record.used.places}
+    part_of = {row.group: parts[row.trace_id] for row in rows}
+    log(2)
+    again = place.labels()
+    for part, ids in again.manifest.parts.items():
+        assert {part_of[again.dataset[trace_id].group] for trace_id in ids} == {part}
+
+
+def test_a_run_notes_the_tasks_of_its_traces(tmp_path: Path) -> None:
+    Dataset(simulate(20, 1)).save(tmp_path / "data.jsonl")
+    judges = {"model": "simulated/default", "dimensions": ["plan_quality"], "holistic": False}
+    config = parse_config({"name": "a-run", "data": {"path": "data.jsonl"}, "judges": judges}, "test", tmp_path)
+    run = prepare(config, lambda _: None)
+    (tmp_path / "data.jsonl").unlink()
+    assert used_by(run.folder, config) == (Used.of(run.manifest, run.dataset), "")
+
+
+@pytest.mark.parametrize("damage", ["missing", "changed", "of another split"])
+def test_tasks_that_nobody_knows_are_said_and_the_contents_are_on_record(
+    mlflow_database: str, make_run: MakeRun, tmp_path: Path, damage: str
+) -> None:
+    place = Place(mlflow_database, f"unknown-{damage}".replace(" ", "-"))
+    path = make_run(SUITE, "PASS")
+    noted = (path / "places.json").read_text()
+    if damage == "missing":
+        (path / "places.json").unlink()
+    elif damage == "changed":
+        (path / "places.json").write_text(noted.replace('"testset"', '"trainset"'))
+    else:
+        make_run(SUITE, "PASS", simulate(20, 2))
+        (path / "places.json").write_text(noted)
+    rows = list(Dataset.load(tmp_path / "data.jsonl"))
+    Dataset([*rows, *simulate(1, 99)]).save(tmp_path / "data.jsonl")
+    (note,) = place.export(path)
+    assert "places.json is missing or damaged, and the data is not there as it was split (the split has 20" in note
+    (record,) = place.records()
     assert len(record.traces) == 20
-    assert {one.group for one in record.used.places} == {""}
+    assert {(one.group, one.task) for one in record.used.places} == {("", "")}
     assert all(one.content for one in record.used.places)
+    Dataset(rows).save(tmp_path / "data.jsonl")
+    assert place.export(path) == ()
+    assert all(one.group for one in place.records()[-1].used.places)
 
 
 def test_a_run_without_its_split_says_so(place: Place, make_run: MakeRun) -> None:
