@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from judges.decision import DecisionRule
@@ -153,6 +154,16 @@ class Registry:
         for judge in leaving:
             self._store.set_tags(judge.prompt, judge.version, judge.tags, {_ROLLED_BACK: "true"})
         return {judge.dimension: self._go_live(judge, pasts[judge.dimension][:-1]) for judge in earlier}
+
+    def forget(self, judge: Exported, since: int) -> None:
+        """No rollback comes back to this judge, where another one has replaced it. `since`: the version that was
+        champion before it; what was before that stays."""
+        past = self._past(judge.prompt)
+        start = len(past) - past[::-1].index(since) if since in past else 0
+        left = [number for number in past[start:-1] if number != judge.version]
+        kept = [number for number, _ in groupby([*past[:start], *left, *past[-1:]])]
+        if kept != past:
+            self._store.set_history(judge.prompt, kept)
 
     def replacements(self) -> dict[str, Exported]:
         """The champions that replaced another: those that can be rolled back. Raises as `champions`."""

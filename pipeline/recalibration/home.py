@@ -90,6 +90,10 @@ class Home:
                 self.registry.rollback([judge])
             except GoneError as error:
                 left.append(f"{judge.uri}, which the pass had promoted, stays champion: {error}")
+        for name, number in record.before.items():
+            for judge in self.registry.versions(name):
+                if judge.version != number and judge.tags.get("run_id") == record.run_id:
+                    self.registry.forget(judge, since=number)
         self.registry.promote(self.registry.champions().values())
         return tuple(left)
 

@@ -197,6 +197,24 @@ def test_what_is_kept_is_what_mlflow_runs(
     assert place.runs_its_champions()
 
 
+def test_a_challenger_that_was_withdrawn_comes_back_through_no_rollback(
+    place: Place, script: list[Any], suite: JudgeSuite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = place.versions()
+    place.rows.log(place.some(14, 6))
+    challenger = place.better(place.better(suite, "plan_quality", "- Searched."), "tool_calling", "- Searched.")
+    script.append(place.decided(Decision.PROMOTED, challenger))
+    place.killed_while_promoting("tool_calling", monkeypatch)
+    by_hand = place.better(suite, "plan_quality", "- By hand.").programs["plan_quality"]
+    place.promote(replace(suite, programs={"plan_quality": by_hand}))
+    script.append(place.decided(Decision.KEPT))
+    assert place.run().decision == Decision.KEPT
+    assert place.versions() == {**before, "plan_quality": before["plan_quality"] + 2}
+    place.rollback()
+    assert place.versions() == before
+    assert place.runs_its_champions()
+
+
 DIE_AT_THE_END = """
 import os, signal, sys
 from pipeline.cli import main
