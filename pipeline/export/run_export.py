@@ -128,8 +128,9 @@ def export_to_mlflow(run: TunedRun, target: Target, say: Say) -> MlflowExport:
     "Exactly these": a judge is proved in one layout, with one model. In another one it is a challenger.
 
     Raises:
-        PipelineError: MLflow refuses; or, and nothing is written then, judges that it cannot hold or run, or that this
-            run made champions before and that were replaced since.
+        PipelineError: MLflow refuses; or, and nothing is written then, judges that it cannot hold or run, that this
+            run made champions before and that were replaced since, or that would be champions beside ones with another
+            decision rule.
     """
     suite = _as_it_will_run(run, target)
     proved = suite.hash == run.suite.hash
@@ -138,8 +139,10 @@ def export_to_mlflow(run: TunedRun, target: Target, say: Say) -> MlflowExport:
     say(f"experiment {experiment} of MLflow at {uri}")
     registry = Registry(uri, experiment, target.prefix, create=True)
     verdict = run.verdict if proved else ""
-    if verdict == Verdict.PASS and not target.again:
-        _check_not_replaced(registry, suite, run.folder.name)
+    if verdict == Verdict.PASS:
+        if not target.again:
+            _check_not_replaced(registry, suite, run.folder.name)
+        _check_one_rule(registry, suite)
     extra = {REFERENCE: run.reference.to_text()} if proved and run.reference else {}
     provenance = Provenance(run.folder.name, _run_id(run.folder, uri), verdict, run.simulated, extra)
     judges = registry.register(suite, provenance, say)
@@ -171,6 +174,19 @@ def _check_not_replaced(registry: Registry, suite: JudgeSuite, run: str) -> None
                     f"(now it is {registry.champions()[name].uri}): the same export would undo that. Accepted is a new "
                     "run, or --again to make these judges champions all the same"
                 )
+
+
+def _check_one_rule(registry: Registry, suite: JudgeSuite) -> None:
+    """Champions are used together, and a suite has one decision rule: of a mix nothing could be scored any more."""
+    champions = registry.champions()
+    others = [judge for name, judge in champions.items() if name not in suite.programs and judge.rule != suite.rule]
+    if others:
+        together = dict.fromkeys([*suite.programs, *champions])
+        raise PipelineError(
+            f"these judges are of {', '.join(suite.programs)} alone, and their decision rule is not that of the "
+            f"champions beside them ({', '.join(judge.uri for judge in others)}): scoring needs one rule for all. "
+            f"Accepted is a run whose judges.dimensions are all of {', '.join(together)}, or another --name-prefix"
+        )
 
 
 def _as_it_will_run(run: TunedRun, target: Target) -> JudgeSuite:

@@ -4,15 +4,17 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from judges.decision import DecisionRule
 from judges.lm import JudgeError
 from judges.program import JudgeSuite, Knobs, seed_suite
 from pipeline.config import PipelineError
-from pipeline.export.exported import Provenance
+from pipeline.export.exported import Provenance, suite_of
 from pipeline.export.folder import export_to_folder
 from pipeline.export.registry import Registry
 from pipeline.export.run_export import MlflowExport, Target, TunedRun, export_to_mlflow
@@ -120,6 +122,33 @@ def test_a_challenger_that_shares_a_judge_does_not_let_an_older_export_undo_a_pr
     export(make_run(suite().with_program(plans), "INCONCLUSIVE"))
     with pytest.raises(PipelineError, match="tool_calling/1 of run one-1a2b3c4d was champion and is not any more"):
         export(first)
+
+
+def test_champions_with_two_decision_rules_are_refused(make_run: MakeRun, export: Callable[..., MlflowExport]) -> None:
+    """Nothing could be scored with them."""
+
+    def run(name: str, judges: JudgeSuite, verdict: str = "PASS") -> Path:
+        path = make_run(judges, verdict)
+        return path.rename(path.with_name(name))
+
+    done = export(run("both", suite()))
+    registry = Registry(done.uri, done.experiment, f"{done.experiment}-")
+    plans = suite().programs["plan_quality"]
+    one = replace(suite(), programs={"plan_quality": plans})
+    other = replace(one, rule=DecisionRule(max_per_trace=1))
+    refused = run("other", other)
+    with pytest.raises(
+        PipelineError, match=r"plan_quality alone.*tool_calling/1\).*are all of plan_quality, tool_calling"
+    ):
+        export(refused)
+    with pytest.raises(PipelineError, match="scoring needs one rule"):
+        export(refused, again=True)
+    assert [len(registry.versions(name)) for name in NAMES] == [1, 1]
+    assert export(run("challenger", other, "FAIL")).alias == "challenger"
+    better = one.with_program(plans.with_parts({"rubric": "Look twice."}, "test"))
+    for name, fitting in (("better", better), ("whole", replace(suite(), rule=other.rule))):
+        assert export(run(name, fitting)).alias == "champion"
+        suite_of(registry.champions())
 
 
 @pytest.mark.parametrize("verdict", ["FAIL", "INCONCLUSIVE", None])
