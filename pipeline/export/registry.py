@@ -259,14 +259,17 @@ class Registry:
         return self._numbered(judge.prompt, judge.version)
 
     def _past(self, prompt: str) -> list[int]:
-        """The champions so far, the present one last. What was noted for an alias that never moved does not count."""
+        """The champions so far, the present one last. What was noted for an alias that never moved does not count; one
+        that somebody moved with MLflow's own tools does."""
         champion = self._store.version(prompt, CHAMPION)
         if champion is None:
             return []
-        past = self._store.history(prompt)
-        while past and past[-1] != int(champion.version):
+        past, now = self._store.history(prompt), int(champion.version)
+        if now not in past:
+            return [*past, now]
+        while past[-1] != now:
             past.pop()
-        return past or [int(champion.version)]
+        return past
 
 
 def _was_champion(judge: Exported, past: list[int]) -> bool:

@@ -120,29 +120,37 @@ def test_a_rollback_to_a_judge_that_was_deleted_holds_nothing_up(
     assert place.versions() == before
 
 
-@pytest.mark.parametrize("deleted", [True, False])
 def test_what_a_pass_had_promoted_stays_where_nothing_is_before_it(
-    place: Place, script: list[Any], suite: JudgeSuite, monkeypatch: pytest.MonkeyPatch, *, deleted: bool
+    place: Place, script: list[Any], suite: JudgeSuite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = place.versions()
+    place.rows.log(place.some(14, 6))
+    script.append(place.decided(Decision.PROMOTED, place.better(suite, "plan_quality", "- Look twice.")))
+    killed_at_the_end(place, monkeypatch)
+    place.delete("plan_quality", before["plan_quality"])
+    done = place.run()
+    assert done.decision == "given up"
+    assert "which the pass had promoted, stays champion" in done.reasons[-1]
+    assert place.versions() == {**before, "plan_quality": before["plan_quality"] + 1}
+    assert place.run().decision == Decision.NOTHING_NEW
+
+
+@pytest.mark.parametrize("by", ["rollback", "pass"])
+def test_an_alias_that_was_moved_with_mlflows_own_tools_goes_back(
+    place: Place, script: list[Any], suite: JudgeSuite, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
     from mlflow import MlflowClient
 
     before = place.versions()
     place.rows.log(place.some(14, 6))
     script.append(place.decided(Decision.PROMOTED, place.better(suite, "plan_quality", "- Look twice.")))
-    if deleted:
-        killed_at_the_end(place, monkeypatch)
-        place.delete("plan_quality", before["plan_quality"])
-    else:
-        # Somebody moved the alias with MLflow's own tools.
-        killed(place, monkeypatch, Registry, "promote")
-        name = f"{place.prefix}plan_quality"
-        MlflowClient(place.uri).set_prompt_alias(name, "champion", before["plan_quality"] + 1)
-        script.append(place.decided(Decision.FINE))
-    done = place.run()
-    assert done.decision == ("given up" if deleted else Decision.FINE)
-    assert "which the pass had promoted, stays champion" in done.reasons[-1]
-    assert place.versions() == {**before, "plan_quality": before["plan_quality"] + 1}
-    assert place.run().decision == Decision.NOTHING_NEW
+    killed(place, monkeypatch, Registry, "promote")
+    name = f"{place.prefix}plan_quality"
+    MlflowClient(place.uri).set_prompt_alias(name, "champion", before["plan_quality"] + 1)
+    script.append(place.decided(Decision.FINE))
+    assert (place.run() if by == "pass" else place.rollback()).decision == ("fine" if by == "pass" else "rolled back")
+    assert place.versions() == before
+    assert place.runs_its_champions()
 
 
 def killed_at_the_end(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
