@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
@@ -30,7 +31,7 @@ class SearchSettings(Protocol):
     def selection(self) -> SelectionRule: ...
 
 
-class Search:
+class Search(ABC):
     """One search of one dimension's program; `name` is the optimiser's, `versions` are those of its libraries, `unit`
     is what it reads one after the other."""
 
@@ -73,9 +74,9 @@ class Search:
             return f"{said}: {self.floor(1)} judge calls for each dimension do"
         return None
 
+    @abstractmethod
     def floor(self, count: int) -> int:
         """The most judge calls that so many units need, with all that is read beside them."""
-        raise NotImplementedError
 
     @property
     def affordable(self) -> int:

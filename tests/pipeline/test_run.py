@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -266,11 +267,9 @@ def wait_for_calls(output: Path, rows: int, process: subprocess.Popen[bytes]) ->
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and process.poll() is None:
         for ledger in output.glob("small-*/ledger.sqlite"):
-            try:
+            with suppress(sqlite3.OperationalError):  # its tables are not there yet
                 if calls_in(ledger.parent) >= rows:
                     return
-            except sqlite3.OperationalError:
-                pass  # its tables are not there yet
         time.sleep(0.01)
     raise AssertionError(f"the run never got to {rows} calls")
 

@@ -12,12 +12,11 @@ from judges.lm import BudgetExhausted, LMReply, LMRequest
 from judges.program import JudgeProgram
 from judges.simulated_lm import SimulatedLM
 from judges.simulated_lm.profiles import PROFILES
-from labeled_traces.split import Development
 from pipeline.chain import STAGE_REPEATS, StepResult
 from pipeline.config_file import parse_config
 from pipeline.evaluate import load_judgments
 from pipeline.metrics.estimate import Estimate
-from pipeline.optimizers.base import OptimizationResult, SearchContext
+from pipeline.optimizers.base import OptimizationResult
 from pipeline.optimizers.objective import Margins, Objective, consistency_objective
 from pipeline.prepare import Run, prepare
 from pipeline.results import STEP_METRICS, StepReport
@@ -59,8 +58,8 @@ class Changed:
         self.word = word
         self.dimensions = dimensions
 
-    def optimize(self, program: JudgeProgram, development: Development, context: SearchContext) -> OptimizationResult:
-        raise NotImplementedError
+    def optimize(self, *_: object) -> OptimizationResult:
+        raise AssertionError("the selection searches nothing")
 
     def result(self, program: JudgeProgram) -> OptimizationResult:
         improved = program.dimension in self.dimensions

@@ -19,6 +19,7 @@ from pipeline.export.records import Record, Records
 from pipeline.export.reference import REFERENCE, Reference
 from pipeline.export.registry import CHAMPION, Registry
 from pipeline.export.store import Store
+from pipeline.held_out import TEST_USES
 from pipeline.recalibration import passes
 from pipeline.recalibration.config import load_recalibration
 from pipeline.recalibration.decide import Decided, Decision, Work
@@ -108,10 +109,30 @@ class Place:
         """Where a process is killed."""
         raise KeyboardInterrupt
 
+    @staticmethod
+    def stop_after_the_gate(work: Work) -> Decided:
+        """Where a process is killed that has read the held-out labels."""
+        work.folder.mkdir(exist_ok=True)
+        (work.folder / TEST_USES).touch()
+        raise KeyboardInterrupt
+
     def stopped(self) -> None:
         """A pass that is killed."""
         with pytest.raises(KeyboardInterrupt):
             self.run()
+
+    def stopped_at(
+        self, part: type[Any], step: str, monkeypatch: pytest.MonkeyPatch, command: Callable[[], Any] | None = None
+    ) -> None:
+        """A command, else a pass, that is killed when it comes to this step of this class."""
+
+        def die(*_: Any) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(part, step, die)
+            with pytest.raises(KeyboardInterrupt):
+                (command or self.run)()
 
     def killed_while_promoting(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """A pass that is killed when it has registered the live scorer of this dimension, and its alias has not moved

@@ -14,8 +14,7 @@ from pipeline.config import PipelineError
 from pipeline.export.records import Records
 from pipeline.export.reference import REFERENCE, Reference
 from pipeline.export.registry import Registry
-from pipeline.held_out import TEST_USES
-from pipeline.recalibration.decide import Decided, Decision, Work
+from pipeline.recalibration.decide import Decision, Work
 
 if TYPE_CHECKING:
     from tests.pipeline.recalibration.conftest import Place
@@ -90,10 +89,7 @@ def test_a_stopped_rollback_of_judges_that_were_replaced_since_says_that_it_chan
     place: Place, suite: JudgeSuite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place.promote(place.better(suite, "plan_quality", "- two"))
-    with monkeypatch.context() as patch:
-        patch.setattr(Registry, "rollback", die)
-        with pytest.raises(KeyboardInterrupt):
-            place.rollback()
+    place.stopped_at(Registry, "rollback", monkeypatch, place.rollback)
     place.promote(place.better(suite, "plan_quality", "- three"))
     before = place.versions()
     assert "nothing is changed now" in place.rollback().reasons[0]
@@ -105,10 +101,7 @@ def test_a_rollback_to_a_judge_that_was_deleted_holds_nothing_up(
 ) -> None:
     place.promote(place.better(suite, "plan_quality", "- two"))
     before = place.versions()
-    with monkeypatch.context() as patch:
-        patch.setattr(Registry, "rollback", die)
-        with pytest.raises(KeyboardInterrupt):
-            place.rollback()
+    place.stopped_at(Registry, "rollback", monkeypatch, place.rollback)
     place.delete("plan_quality", before["plan_quality"] - 1)
     assert place.run().decision == Decision.NOTHING_NEW
     with pytest.raises(PipelineError, match=r"version \d+ of the prompt .*plan_quality was deleted"):
@@ -123,10 +116,7 @@ def test_a_rollback_to_a_judge_that_was_deleted_holds_nothing_up(
 def test_what_a_pass_had_promoted_stays_where_nothing_is_before_it(
     place: Place, script: list[Any], suite: JudgeSuite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = place.versions()
-    place.rows.log(place.some(14, 6))
-    script.append(place.decided(Decision.PROMOTED, place.better(suite, "plan_quality", "- Look twice.")))
-    killed_at_the_end(place, monkeypatch)
+    before = promoted_and_not_on_record(place, script, suite, monkeypatch)
     place.delete("plan_quality", before["plan_quality"])
     done = place.run()
     assert done.decision == "given up"
@@ -144,7 +134,7 @@ def test_an_alias_that_was_moved_with_mlflows_own_tools_goes_back(
     before = place.versions()
     place.rows.log(place.some(14, 6))
     script.append(place.decided(Decision.PROMOTED, place.better(suite, "plan_quality", "- Look twice.")))
-    killed(place, monkeypatch, Registry, "promote")
+    place.stopped_at(Registry, "promote", monkeypatch)
     name = f"{place.prefix}plan_quality"
     MlflowClient(place.uri).set_prompt_alias(name, "champion", before["plan_quality"] + 1)
     script.append(place.decided(Decision.FINE))
@@ -153,29 +143,21 @@ def test_an_alias_that_was_moved_with_mlflows_own_tools_goes_back(
     assert place.runs_its_champions()
 
 
-def killed_at_the_end(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pass whose promotion is done and not yet on record."""
-    killed(place, monkeypatch, Records, "end")
-
-
-def killed(place: Place, monkeypatch: pytest.MonkeyPatch, part: type[Any], step: str) -> None:
-    """A pass that is killed when it comes to this step."""
-    with monkeypatch.context() as patch:
-        patch.setattr(part, step, die)
-        place.stopped()
-
-
-def die(*_: Any) -> None:
-    raise KeyboardInterrupt
+def promoted_and_not_on_record(
+    place: Place, script: list[Any], suite: JudgeSuite, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, int]:
+    """A pass that is killed when it has promoted another plan_quality; returns the champions' versions before it."""
+    before = place.versions()
+    place.rows.log(place.some(14, 6))
+    script.append(place.decided(Decision.PROMOTED, place.better(suite, "plan_quality", "- Look twice.")))
+    place.stopped_at(Records, "end", monkeypatch)
+    return before
 
 
 def test_no_pass_undoes_a_rollback(
     place: Place, script: list[Any], suite: JudgeSuite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = place.versions()
-    place.rows.log(place.some(12, 6))
-    script.append(place.decided(Decision.PROMOTED, place.better(suite, "plan_quality", "- Look twice.")))
-    killed_at_the_end(place, monkeypatch)
+    before = promoted_and_not_on_record(place, script, suite, monkeypatch)
     assert place.versions() != before
     place.rollback()
     assert place.versions() == before
@@ -193,7 +175,7 @@ def test_a_promotion_that_was_not_yet_on_record_is_the_last_one(
     first = place.versions()
     place.rows.log(place.some(12, 7))
     script.append(place.decided(Decision.PROMOTED, place.better(challenger, "tool_calling", "- Look thrice.")))
-    killed_at_the_end(place, monkeypatch)
+    place.stopped_at(Records, "end", monkeypatch)
     assert place.versions() != first
     place.rollback()
     assert place.versions() == first
@@ -241,12 +223,8 @@ def test_a_stopped_pass_is_no_promotion(place: Place, script: list[Any], suite: 
 
 
 def test_labels_that_the_gate_of_a_stopped_pass_read_are_used(place: Place, script: list[Any]) -> None:
-    def read(work: Work) -> Decided:
-        (work.folder / TEST_USES).touch()
-        raise KeyboardInterrupt
-
     place.rows.log(place.some(12, 45))
-    script.append(read)
+    script.append(place.stop_after_the_gate)
     place.stopped()
     assert place.rollback().decision == "overruled"
     place.rows.log(place.some(12, 46))

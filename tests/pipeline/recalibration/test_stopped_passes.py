@@ -24,7 +24,6 @@ from labeled_traces.trace import TraceError
 from pipeline.config import PipelineError
 from pipeline.evaluate import NoUsableReply
 from pipeline.export.reference import Reference
-from pipeline.held_out import TEST_USES
 from pipeline.recalibration.decide import Decided, Decision, Work
 
 if TYPE_CHECKING:
@@ -113,13 +112,8 @@ def test_labels_of_a_pass_that_was_given_up_unread_join_the_next(place: Place, s
 
 
 def test_labels_that_a_gate_read_before_the_pass_was_stopped_are_used(place: Place, script: list[Any]) -> None:
-    def read(work: Work) -> Decided:
-        work.folder.mkdir(exist_ok=True)
-        (work.folder / TEST_USES).touch()
-        raise KeyboardInterrupt
-
     place.rows.log(place.some(12, 66))
-    script.append(read)
+    script.append(place.stop_after_the_gate)
     place.stopped()
     # With other settings it comes to another decision.
     script.append(place.decided(Decision.FINE))
@@ -164,14 +158,9 @@ def test_a_pass_that_was_killed_while_it_was_put_on_record_may_come_to_another_e
 ) -> None:
     from mlflow import MlflowClient
 
-    def die(*_: Any) -> None:
-        raise KeyboardInterrupt
-
     place.rows.log(place.some(14, 6))
     script.append(place.decided(Decision.KEPT))
-    with monkeypatch.context() as patch:
-        patch.setattr(MlflowClient, "log_text", die)
-        place.stopped()
+    place.stopped_at(MlflowClient, "log_text", monkeypatch)
     script.append(place.decided(Decision.FINE))
     assert place.run().decision == Decision.FINE
     assert place.decisions() == ["fine"]
