@@ -92,6 +92,11 @@ class Exported:
         return all(self.tags[key] == tags[key] for key in _IDENTITY)
 
 
+def versions_of(judges: Mapping[str, Exported]) -> dict[str, int]:
+    """Dimension -> version."""
+    return {name: judge.version for name, judge in judges.items()}
+
+
 def suite_of(judges: Mapping[str, Exported]) -> JudgeSuite:
     """The judges as a suite that `pipeline.evaluate.evaluate` takes.
 

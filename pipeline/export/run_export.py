@@ -12,7 +12,7 @@ from judges.connect import is_simulated
 from judges.program import MLFLOW, JudgeSuite
 from judges.redact import hide_in_uri
 from pipeline.config import ExperimentConfig, PipelineError
-from pipeline.export.exported import Exported, Provenance
+from pipeline.export.exported import Exported, Provenance, versions_of
 from pipeline.export.exports import begin_export, end_export, spent_by, used_by
 from pipeline.export.records import Records
 from pipeline.export.reference import REFERENCE, Reference
@@ -147,8 +147,8 @@ def export_to_mlflow(run: TunedRun, target: Target, say: Say) -> MlflowExport:
     provenance = Provenance(run.folder.name, _run_id(run.folder, uri), verdict, run.simulated, extra)
     judges = registry.register(suite, provenance, say)
     notes = _notes(run, suite)
-    before = {name: judge.version for name, judge in registry.champions().items()}
-    after = before | {name: judge.version for name, judge in judges.items() if verdict == Verdict.PASS}
+    before = versions_of(registry.champions())
+    after = before | versions_of(judges) if verdict == Verdict.PASS else before
     used, unknown = used_by(run.folder, run.config)
     notes += [unknown] if unknown else []
     records = Records(uri, experiment, target.prefix)

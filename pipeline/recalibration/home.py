@@ -9,7 +9,7 @@ from typing import Any
 
 from judges.connect import is_simulated
 from pipeline.config import PipelineError
-from pipeline.export.exported import Exported
+from pipeline.export.exported import Exported, versions_of
 from pipeline.export.records import Ending, Record, Records
 from pipeline.export.registry import GoneError, Registry
 from pipeline.held_out import TEST_USES
@@ -66,7 +66,7 @@ class Home:
 
     def versions(self) -> dict[str, int]:
         """Dimension -> version of its champion of now."""
-        return {name: judge.version for name, judge in self.registry.champions().items()}
+        return versions_of(self.registry.champions())
 
     def judges(self, versions: Mapping[str, int]) -> dict[str, Exported]:
         """

@@ -17,7 +17,7 @@ from judges.connect import is_simulated
 from labeled_traces.dataset import Dataset
 from labeled_traces.trace import TraceError
 from pipeline.evaluate import NoUsableReply
-from pipeline.export.exported import Exported, Provenance, suite_of
+from pipeline.export.exported import Exported, Provenance, suite_of, versions_of
 from pipeline.export.records import RECALIBRATION, ROLLBACK, Ending, Record, Used
 from pipeline.export.reference import REFERENCE, Reference
 from pipeline.export.registry import GoneError, UnfitError
@@ -75,16 +75,15 @@ class _Pass:
         if more:
             reason = f"{new} newly labelled traces, {more} more are needed"
             return Passed(Decision.NEEDS_LABELS, (reason,), champions, new, more)
-        versions = {name: judge.version for name, judge in champions.items()}
         used = Used.of(labels.manifest, labels.dataset)
-        record = self.home.records.begin(RECALIBRATION, versions, self._known(champions), used)
+        record = self.home.records.begin(RECALIBRATION, versions_of(champions), self._known(champions), used)
         self._folder(record).mkdir(parents=True, exist_ok=True)
         return self._work(record, labels, resumed=False)
 
     def _known(self, champions: Mapping[str, Exported]) -> str:
         """What these champions were promoted with: as the records say, which also know it of champions that came back;
         else as the champions themselves say."""
-        versions = {name: judge.version for name, judge in champions.items()}
+        versions = versions_of(champions)
         for record in reversed(self.past):
             if record.reference and record.after == versions:
                 return record.reference

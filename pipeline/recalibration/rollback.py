@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipeline.config import PipelineError
+from pipeline.export.exported import versions_of
 from pipeline.export.records import RECALIBRATION, ROLLBACK, Ending, Record
 from pipeline.export.registry import GoneError
 from pipeline.lock import locked
@@ -60,7 +61,7 @@ def end_rollback(home: Home, record: Record) -> Passed:
         home.records.end(record, Ending("not possible", home.versions(), document=document))
         raise
     champions = home.registry.champions()
-    after = {name: judge.version for name, judge in champions.items()}
+    after = versions_of(champions)
     document = {"left": dict(record.before), "champions": after}
     home.records.end(record, Ending("rolled back", after, document=document))
     lines = tuple(f"{name}: version {record.before[name]} gave way to {judge.version}" for name, judge in back.items())
@@ -74,7 +75,7 @@ def end_rollback(home: Home, record: Record) -> Passed:
 def _came_last(home: Home, past: Sequence[Record]) -> dict[str, int]:
     """Dimension -> version of the champions that came with the newest promotion and replaced others."""
     decisions = [record for record in past if not record.open]
-    versions = {name: judge.version for name, judge in home.registry.replacements().items()}
+    versions = versions_of(home.registry.replacements())
     came = {name: _came(name, version, decisions) for name, version in versions.items()}
     return {name: version for name, version in versions.items() if came[name] == max(came.values())}
 
