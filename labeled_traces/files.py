@@ -7,6 +7,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -199,5 +200,6 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
         os.chmod(name, 0o644)
         os.replace(name, path)
     except BaseException:
-        os.unlink(name)
+        with suppress(FileNotFoundError):  # an interrupt that came when the file had its name
+            os.unlink(name)
         raise

@@ -79,10 +79,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run() -> NoReturn:
     """The process: an interrupt that comes when the result is out changes nothing any more, so it says nothing."""
-    code = main()
-    if code != INTERRUPTED:  # a second one then ends the wait for calls in flight
+    # What is registered first runs last. Without it a Python that runs a module dies by the signal, whatever the exit
+    # code is, if the interrupt came inside an exec(), as imports of dataclasses do.
+    codes: list[int] = []
+    atexit.register(lambda: os._exit(INTERRUPTED) if codes == [INTERRUPTED] else None)
+    codes.append(main())
+    if codes != [INTERRUPTED]:  # a second one then ends the wait for calls in flight
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-    sys.exit(code)
+    sys.exit(codes[0])
 
 
 class _UsageError(Exception):

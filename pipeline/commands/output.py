@@ -26,7 +26,7 @@ class Output:
 
     def result(self, text: str, document: Any) -> None:
         """What the command is for, once: as text for people, and as a document where that is wanted."""
-        print(hide_in_urls(text), file=sys.stderr if self._json else sys.stdout)
+        print(hide_in_urls(text), file=sys.stderr if self._json else sys.stdout, flush=True)
         self._print_document(document)
 
     def fail(self, kind: str, message: str, code: int) -> int:

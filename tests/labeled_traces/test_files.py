@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,6 +59,20 @@ def test_a_write_that_breaks_leaves_the_old_file(tmp_path: Path) -> None:
         write_lines(path, lines())
     assert path.read_text() == "old\n"
     assert [file.name for file in path.parent.iterdir()] == ["a.jsonl"]
+
+
+def test_an_interrupt_when_the_file_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.jsonl"
+    replace = os.replace
+
+    def interrupted(source: str, target: Path) -> None:
+        replace(source, target)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_lines(path, ["new"])
+    assert path.read_text() == "new\n"
 
 
 def test_yaml_is_a_mapping_of_json_values(tmp_path: Path) -> None:

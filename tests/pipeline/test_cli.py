@@ -531,6 +531,20 @@ def test_an_interrupted_command(tmp_path: Path) -> None:
     assert b"Traceback" not in err
 
 
+def test_an_interrupt_inside_an_exec(tmp_path: Path) -> None:
+    """Dataclasses and named tuples are made by one. A module whose Python saw that would end by the signal."""
+    (tmp_path / "interrupted.py").write_text(
+        "from pipeline import cli\n"
+        "from pipeline.commands import split\n"
+        "split.run = lambda *_: exec('raise KeyboardInterrupt')\n"
+        "cli.run()\n"
+    )
+    process = start("split", "x", "--out", "y", module=("-m", "interrupted"), PYTHONPATH=f"{ROOT}:{tmp_path}")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"start the same command again to resume" in err
+
+
 def test_an_interrupt_after_the_result(data: Path, tmp_path: Path) -> None:
     """While Python ends, which takes a moment after large libraries."""
     ending = "atexit.register(lambda: (print('ending', flush=True), time.sleep(1)))"
