@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from judges.final_object import final_object
 from judges.judgment import Judgment, Outcome
-from judges.ledger import NotInLedger
+from judges.ledger.ledger_lm import NotInLedger
 from judges.lm import LM, LMError, LMReply, LMRequest
 from judges.mlflow_layout import build_messages as mlflow_messages
 from judges.mlflow_layout import response_schema
@@ -55,6 +55,7 @@ async def judge(program: JudgeProgram, trace: Trace, lm: LM, repeat: int, seed: 
         detail=parsed.detail,
         prompt_tokens=sum(reply.prompt_tokens for reply in replies),
         completion_tokens=sum(reply.completion_tokens for reply in replies),
+        cached_tokens=sum(reply.cached_tokens for reply in replies),
         cost=_total(costs),
         cut=rendering.cut,
         warnings=parsed.warnings,

@@ -51,7 +51,7 @@ class Judgment:
 
     `dimension` is a dimension's name or `holistic` (then each finding names its own). `score` is 0-3, None unless
     `outcome` is `scored`. `detail` says why there is no score. `cut` is the number of trace characters that the
-    rendering left out. `cost` is in dollars, None where unknown.
+    rendering left out. `cached_tokens` are among the prompt's. `cost` is in dollars, None where unknown.
     """
 
     trace_id: str
@@ -68,6 +68,7 @@ class Judgment:
     cost: float | None = None
     cut: int = 0
     warnings: tuple[str, ...] = ()
+    cached_tokens: int = 0
 
     @property
     def usable(self) -> bool:

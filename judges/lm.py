@@ -72,7 +72,8 @@ class LMRequest:
 @dataclass(frozen=True)
 class LMReply:
     """`cost` is in dollars, None where no price is known: unknown is not zero. Tokens are the provider's count, 0
-    where it gave none that can be true."""
+    where it gave none that can be true; `cached_tokens` are among the prompt's, `reasoning_tokens` among the
+    completion's. `sent` is what was sent beside the messages (the parameters as the endpoint took them), as JSON."""
 
     text: str
     finish_reason: str = "stop"
@@ -81,6 +82,8 @@ class LMReply:
     cached_tokens: int = 0
     cost: float | None = None
     replayed: bool = False
+    reasoning_tokens: int = 0
+    sent: str = ""
 
 
 class LM(Protocol):

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from judges.connect import is_simulated
 from judges.judgment import HOLISTIC, Judgment, Outcome
+from judges.models.connect import is_simulated
 from labeled_traces.label import DIMENSIONS
 from labeled_traces.readers.attributes import get
 from labeled_traces.trace import JSON, text_hash

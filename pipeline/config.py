@@ -194,7 +194,7 @@ class ValidationConfig(Section):
 
 
 class BudgetConfig(Section):
-    """Caps on what the whole run may spend; None: no cap. See `judges.ledger.LedgerLM` for how they are kept."""
+    """Caps on what the whole run may spend; None: no cap. See `LedgerLM` for how they are kept."""
 
     calls: int | None = Field(default=None, ge=1, lt=2**63)
     tokens: int | None = Field(default=None, ge=1, lt=2**63)

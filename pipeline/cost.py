@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from judges.budget import Budget, unknown_price
-from judges.connect import Models, check_name, is_simulated
 from judges.judge import estimate_call, estimate_plan
+from judges.ledger.budget import Budget, unknown_price
 from judges.lm import LMRequest
+from judges.models.connect import Models, check_name, is_simulated
 from judges.plan import wants_plan
 from judges.program import JudgeProgram, JudgeSuite
 from labeled_traces.dataset import LabeledTrace

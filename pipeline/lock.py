@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from judges.owner import this_process
+from judges.ledger.owner import this_process
 from pipeline.config import PipelineError
 
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from judges.budget import Budget, Price, Usage
-from judges.connect import Models, is_simulated, open_lm
 from judges.judgment import HOLISTIC, Judgment
-from judges.ledger import LedgerLM
+from judges.ledger.budget import Budget, Price, Usage
+from judges.ledger.ledger_lm import LedgerLM
+from judges.models.connect import Models, is_simulated, open_lm
 from judges.program import JudgeSuite, seed_suite
 from labeled_traces.dataset import Dataset
 from labeled_traces.files import parse_json, read_text, write_lines

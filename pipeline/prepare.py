@@ -7,10 +7,10 @@ from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from judges.budget import Budget, Price
-from judges.connect import Models, is_simulated, open_lm
 from judges.judgment import HOLISTIC
-from judges.ledger import LedgerLM
+from judges.ledger.budget import Budget, Price
+from judges.ledger.ledger_lm import LedgerLM
+from judges.models.connect import Models, is_simulated, open_lm
 from judges.program import JudgeSuite, seed_suite
 from labeled_traces.dataset import Dataset
 from labeled_traces.label import DIMENSIONS

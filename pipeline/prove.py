@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 
 from judges.judgment import HOLISTIC, Judgment, Outcome
-from judges.ledger import LedgerLM
+from judges.ledger.ledger_lm import LedgerLM
 from judges.program import JudgeSuite
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.held_out_use import HeldOutUse, names_of

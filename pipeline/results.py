@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from judges.budget import Usage
+from judges.ledger.budget import Usage
 from pipeline.metrics.estimate import Estimate
 
 SIDES = ("seed", "tuned", "holistic")

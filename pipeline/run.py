@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from judges.budget import Usage
-from judges.ledger import LedgerLM
+from judges.ledger.budget import Usage
+from judges.ledger.ledger_lm import LedgerLM
 from judges.program import JudgeSuite
 from pipeline.chain import unsearchable
 from pipeline.config import ExperimentConfig, PipelineError

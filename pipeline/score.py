@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from judges.budget import Budget, Price, Usage
-from judges.connect import Models, is_simulated, open_lm
 from judges.decision import DecisionRule
 from judges.judgment import Judgment
+from judges.ledger.budget import Budget, Price, Usage
 from judges.lm import LM
+from judges.models.connect import Models, is_simulated, open_lm
 from judges.program import JudgeSuite
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.readers.mlflow import read_trace

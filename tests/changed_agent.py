@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
-from judges.connect import open_lm
+from judges.models.connect import open_lm
 from judges.program import JudgeSuite, Knobs, seed_suite
 from judges.simulated_lm.alarms import THEMES
 from judges.simulated_lm.failures import FAILURES

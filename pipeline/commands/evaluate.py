@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, out: Output) -> int:
-    from judges.budget import Budget, Price
+    from judges.ledger.budget import Budget, Price
     from pipeline.config import MODELS, PipelineError
     from pipeline.evaluate import EvaluateSettings
     from pipeline.measure import Measurement, measure

@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, out: Output) -> int:
-    from judges.budget import Budget, Price
+    from judges.ledger.budget import Budget, Price
     from pipeline.evaluate import EvaluateSettings
     from pipeline.read_warnings import warnings_in_words
     from pipeline.report.table import columns, money

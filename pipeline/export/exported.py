@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from judges.connect import is_simulated
 from judges.decision import DecisionRule
 from judges.lm import JudgeError
 from judges.mlflow_layout import instructions
+from judges.models.connect import is_simulated
 from judges.program import JudgeProgram, JudgeSuite, Knobs
 from labeled_traces.trace import text_hash
 from pipeline.config import PipelineError

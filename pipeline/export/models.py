@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from judges.connect import is_simulated
+from judges.models.connect import is_simulated
 from judges.program import Knobs
 from pipeline.config import PipelineError
 
@@ -45,6 +45,6 @@ def inference_params(knobs: Knobs) -> dict[str, Any]:
 
 
 def _providers() -> set[str]:
-    from judges.litellm_client import load_litellm
+    from judges.models.litellm_client import load_litellm
 
     return {str(getattr(provider, "value", provider)) for provider in load_litellm().provider_list}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from judges.connect import is_simulated
+from judges.models.connect import is_simulated
 from judges.program import MLFLOW, JudgeSuite
 from judges.redact import hide_in_uri
 from pipeline.config import ExperimentConfig, PipelineError

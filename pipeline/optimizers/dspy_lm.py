@@ -11,7 +11,7 @@ import dspy
 from dspy.lm15 import Message as Said
 from dspy.lm15 import Response, TextPart, Usage
 
-from judges.ledger import NotInLedger
+from judges.ledger.ledger_lm import NotInLedger
 from judges.lm import LMError, Message
 from pipeline.optimizers.reflection import Reflector
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from judges.ledger import NotInLedger
+from judges.ledger.ledger_lm import NotInLedger
 from judges.lm import LMError
 from judges.program import JudgeProgram
 from labeled_traces.dataset import LabeledTrace

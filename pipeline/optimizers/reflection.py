@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from judges.judgment import Finding
-from judges.ledger import NotInLedger
+from judges.ledger.ledger_lm import NotInLedger
 from judges.lm import LMError, LMRequest, Message
 from judges.program import PROMPTS
 from labeled_traces.dataset import LabeledTrace

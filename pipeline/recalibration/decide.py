@@ -8,8 +8,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from judges.budget import Usage
-from judges.ledger import LedgerLM
+from judges.ledger.budget import Usage
+from judges.ledger.ledger_lm import LedgerLM
 from judges.program import JudgeSuite
 from labeled_traces.split import LeakageError
 from pipeline.chain import STAGE_REPEATS, unsearchable

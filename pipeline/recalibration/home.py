@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from judges.connect import is_simulated
+from judges.models.connect import is_simulated
 from pipeline.config import PipelineError
 from pipeline.export.exported import Exported, versions_of
 from pipeline.export.records import Ending, Record, Records

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from judges.connect import is_simulated
+from judges.models.connect import is_simulated
 from labeled_traces.dataset import Dataset
 from labeled_traces.trace import TraceError
 from pipeline.evaluate import NoUsableReply

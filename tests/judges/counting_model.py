@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from judges.ledger import LedgerLM
+from judges.ledger.ledger_lm import LedgerLM
 from judges.lm import LMReply, LMRequest, Message
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from judges.judge import estimate_call, judge, judge_request
 from judges.judgment import Finding, Judgment, Outcome
-from judges.ledger import NotInLedger
+from judges.ledger.ledger_lm import NotInLedger
 from judges.lm import BudgetExhausted, LMError, LMReply, LMRequest
 from judges.program import JudgeProgram, seed_program
 from judges.prompt import build_messages, fence_line

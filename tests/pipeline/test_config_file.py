@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from judges.budget import Budget, Price
+from judges.ledger.budget import Budget, Price
 from pipeline.config import PipelineError
 from pipeline.config_file import checked, load_config, parse_config
 from pipeline.optimizers import OPTIMIZERS

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from judges.budget import Budget, Price
-from judges.connect import Models, open_lm
 from judges.judge import estimate_call
+from judges.ledger.budget import Budget, Price
 from judges.lm import JudgeError
+from judges.models.connect import Models, open_lm
 from judges.program import Knobs, seed_suite
 from labeled_traces.simulated import simulate
 from pipeline.cost import Cost, announce, suite_cost, uncounted_cost

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from judges.judgment import Finding, Judgment, Outcome
-from judges.ledger import Ledger, LedgerLM
+from judges.ledger.ledger_lm import Ledger, LedgerLM
 from judges.lm import BudgetExhausted, LMError, LMReply, LMRequest, ProviderDown
 from judges.program import seed_suite
 from labeled_traces.dataset import LabeledTrace

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from judges.owner import this_process
+from judges.ledger.owner import this_process
 from pipeline.config import PipelineError
 from pipeline.lock import locked
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from judges.budget import Budget
 from judges.decision import DecisionRule
 from judges.judgment import HOLISTIC, Finding, Judgment, Outcome
+from judges.ledger.budget import Budget
 from judges.lm import BudgetExhausted, LMReply, LMRequest
 from judges.program import JudgeSuite, Knobs, seed_suite
 from labeled_traces.dataset import LabeledTrace

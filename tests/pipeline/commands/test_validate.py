@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from judges.budget import Usage
+from judges.ledger.budget import Usage
 from pipeline.cli import main
 from pipeline.results import Result
 

@@ -15,8 +15,8 @@ import pytest
 
 from judges.judge import judge
 from judges.judgment import Judgment, Outcome
-from judges.litellm_client import LiteLLMClient
 from judges.mlflow_layout import judge_inputs
+from judges.models.litellm_client import LiteLLMClient
 from judges.program import JudgeSuite
 from judges.prompt import mlflow_reply
 from judges.render import render

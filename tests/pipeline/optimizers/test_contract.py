@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from judges.ledger import Ledger, LedgerLM
+from judges.ledger.ledger_lm import Ledger, LedgerLM
 from judges.lm import BudgetExhausted
 from labeled_traces.dataset import Dataset
 from labeled_traces.split import Development, LeakageError, make_split

@@ -10,7 +10,7 @@ import dspy
 import optuna
 import pytest
 
-from judges.ledger import NotInLedger
+from judges.ledger.ledger_lm import NotInLedger
 from judges.lm import BudgetExhausted, LMError, LMReply, LMRequest, Message
 from pipeline.optimizers.dspy_lm import Engine, Stopped, borrowed
 from pipeline.optimizers.reflection import Reflector

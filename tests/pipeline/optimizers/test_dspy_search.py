@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from judges.ledger import Ledger, LedgerLM, NotInLedger
+from judges.ledger.ledger_lm import Ledger, LedgerLM, NotInLedger
 from judges.lm import LMError, ProviderDown
 from judges.program import seed_program
 from labeled_traces.dataset import Dataset

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from judges.budget import Usage
+from judges.ledger.budget import Usage
 from judges.program import JudgeSuite, seed_suite
 from labeled_traces.simulated import FaultRates, rate, simulate
 from pipeline.export.exported import Provenance

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from judges.budget import Usage
+from judges.ledger.budget import Usage
 from pipeline.metrics.estimate import Estimate
 from pipeline.recalibration.home import Passed
 from pipeline.recalibration.report import gate_lines, pass_table

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from judges.budget import Usage
+from judges.ledger.budget import Usage
 from pipeline.metrics.estimate import Estimate
 from pipeline.results import HEADLINE, STEP_METRICS, Result, Side, StepReport
 

@@ -9,9 +9,9 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
-from judges.budget import Budget, Usage, reserved_tokens, unknown_price
-from judges.health import Health
-from judges.ledger_store import Ledger, Reservation, as_stored
+from judges.ledger.budget import Budget, Usage, reserved_tokens, unknown_price
+from judges.ledger.health import Health
+from judges.ledger.store import Ledger, Reservation, as_stored
 from judges.lm import LM, BudgetExhausted, JudgeError, LMError, LMReply, LMRequest, RetryingLM
 
 __all__ = ["CostOf", "Ledger", "LedgerLM", "NotInLedger"]

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from judges.failure import Failure
-from judges.litellm_client import LiteLLMClient
 from judges.lm import LMError, LMReply, LMRequest, Message
+from judges.models.failure import Failure
+from judges.models.litellm_client import LiteLLMClient
 
 if TYPE_CHECKING:
     from tests.judges.scripted_server import Answer, ScriptedServer

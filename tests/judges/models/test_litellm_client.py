@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from judges.budget import Price, reserved_tokens
-from judges.litellm_client import LiteLLMClient, load_litellm
+from judges.ledger.budget import Price, reserved_tokens
 from judges.lm import JudgeError, LMReply, LMRequest, Message
+from judges.models.litellm_client import LiteLLMClient, load_litellm
 
 if TYPE_CHECKING:
     from tests.judges.scripted_server import ScriptedServer
@@ -194,7 +194,7 @@ def test_nothing_is_printed_and_no_warning_shows(scripted_server: Servers, key: 
     """In a process of its own: what a user would see."""
     code = """
 import asyncio, sys
-from judges.litellm_client import LiteLLMClient
+from judges.models.litellm_client import LiteLLMClient
 from judges.lm import LMError, LMRequest, Message
 client = LiteLLMClient(timeout=5.0, retries=0)
 for i in range(int(sys.argv[2])):
@@ -213,7 +213,7 @@ print("end")
             [sys.executable, "-W", "always", "-W", "ignore::DeprecationWarning", "-c", code, server.endpoint, "4"],
             capture_output=True,
             text=True,
-            cwd=Path(__file__).parents[2],
+            cwd=Path(__file__).parents[3],
             env={**os.environ, "OPENAI_API_KEY": key},
             timeout=60,
             check=True,

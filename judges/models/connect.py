@@ -8,13 +8,13 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from judges.budget import Budget, Price
-from judges.ledger import Ledger, LedgerLM
-from judges.ledger_file import check_kept, note_use
+from judges.ledger.budget import Budget, Price
+from judges.ledger.file import check_kept, note_use
+from judges.ledger.ledger_lm import Ledger, LedgerLM
 from judges.lm import LM, JudgeError, LMError, LMReply, LMRequest, RetryingLM
 
 if TYPE_CHECKING:
-    from judges.litellm_client import LiteLLMClient
+    from judges.models.litellm_client import LiteLLMClient
 
 SIMULATED = "simulated/"
 """Models whose name begins so are simulated: no network, no price, and called simulated wherever they are shown."""
@@ -34,7 +34,7 @@ def check_name(model: str, endpoint: str = "") -> None:
 
         profile_of(model)
         return
-    from judges.litellm_client import load_litellm
+    from judges.models.litellm_client import load_litellm
 
     litellm = load_litellm()
     try:
@@ -121,7 +121,7 @@ class Models:
     def _real(self) -> LiteLLMClient:
         with self._lock:
             if self._client is None:
-                from judges.litellm_client import LiteLLMClient
+                from judges.models.litellm_client import LiteLLMClient
 
                 self._client = LiteLLMClient(self._timeout, self._prices)
             return self._client

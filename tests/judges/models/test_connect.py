@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from judges.budget import Budget, Price, Usage
-from judges.connect import is_simulated, open_lm
-from judges.ledger import LedgerLM, NotInLedger
+from judges.ledger.budget import Budget, Price, Usage
+from judges.ledger.ledger_lm import LedgerLM, NotInLedger
 from judges.lm import BudgetExhausted, JudgeError, LMReply, LMRequest, Message
+from judges.models.connect import is_simulated, open_lm
 
 if TYPE_CHECKING:
     from tests.judges.scripted_server import ScriptedServer
@@ -102,11 +102,11 @@ def test_what_an_endpoint_does_not_take_is_reported(
 def test_nothing_heavy_is_imported_before_it_is_needed(tmp_path: Path) -> None:
     code = """
 import asyncio, sys
-import judges.connect
+import judges.models.connect
 heavy = {"litellm", "openai", "aiohttp", "httpx", "numpy"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 from judges.lm import LMRequest, Message
-from judges.connect import open_lm
+from judges.models.connect import open_lm
 with open_lm(sys.argv[1], "run") as lm:
     asyncio.run(lm.complete(LMRequest("simulated/default", (Message("user", "x"),))))
 heavy -= {"numpy"}
@@ -114,7 +114,7 @@ assert not heavy & set(sys.modules), heavy & set(sys.modules)
 """
     command = [sys.executable, "-c", code, str(tmp_path / "ledger.sqlite")]
     run = subprocess.run(
-        command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=60, check=False
+        command, cwd=Path(__file__).parents[3], capture_output=True, text=True, timeout=60, check=False
     )
     assert run.returncode == 0, run.stderr
 

@@ -12,11 +12,11 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any, TypeAlias
 
-from judges.budget import Price
-from judges.connections import Connections
-from judges.failure import Failure
-from judges.form import Form
+from judges.ledger.budget import Price
 from judges.lm import JudgeError, LMError, LMReply, LMRequest
+from judges.models.connections import Connections
+from judges.models.failure import Failure
+from judges.models.form import Form
 from judges.redact import check_endpoint, hide_values, redact_url
 
 log = logging.getLogger(__name__)

@@ -21,10 +21,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from judges.budget import Budget, Usage
-from judges.ledger_file import connect, explain
+from judges.ledger.budget import Budget, Usage
+from judges.ledger.file import connect, explain
+from judges.ledger.owner import is_alive, this_process
 from judges.lm import BudgetExhausted, JudgeError, LMReply, LMRequest, Message
-from judges.owner import is_alive, this_process
 from judges.redact import redact_url
 
 LEASE_SECONDS = 3600.0

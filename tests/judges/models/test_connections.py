@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from judges.litellm_client import LiteLLMClient
 from judges.lm import JudgeError, LMReply, LMRequest
+from judges.models.litellm_client import LiteLLMClient
 
 if TYPE_CHECKING:
     from tests.judges.scripted_server import ScriptedServer

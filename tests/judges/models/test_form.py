@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from judges.litellm_client import LiteLLMClient
 from judges.lm import LMError, LMReply, LMRequest
+from judges.models.litellm_client import LiteLLMClient
 
 if TYPE_CHECKING:
     from tests.judges.scripted_server import Answer, ScriptedServer

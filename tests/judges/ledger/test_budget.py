@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from judges.budget import Budget, Price, Usage, reserved_tokens
-from judges.ledger import Ledger, LedgerLM
+from judges.ledger.budget import Budget, Price, Usage, reserved_tokens
+from judges.ledger.ledger_lm import Ledger, LedgerLM
 from judges.lm import BudgetExhausted, JudgeError, LMError, LMReply, LMRequest, Message
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from judges.health import GIVE_UP_AFTER, Health
-from judges.ledger_store import Ledger
+from judges.ledger.health import GIVE_UP_AFTER, Health
+from judges.ledger.store import Ledger
 from judges.lm import BudgetExhausted, LMError, LMRequest, ProviderDown
 
 JUDGE = LMRequest("openai/judge", (), endpoint="http://127.0.0.1:1/v1")

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from judges.owner import is_alive, this_process
+from judges.ledger.owner import is_alive, this_process
 
 
 def test_this_process_is_alive() -> None:
@@ -18,7 +18,9 @@ def test_this_process_is_alive() -> None:
 
 
 def test_a_process_that_was_killed_is_dead_before_and_after_it_is_collected() -> None:
-    code = "import sys; from judges.owner import this_process; print(this_process(), flush=True); sys.stdin.read()"
+    code = (
+        "import sys; from judges.ledger.owner import this_process; print(this_process(), flush=True); sys.stdin.read()"
+    )
     child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with child:
         assert child.stdout is not None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from judges.ledger import Ledger, LedgerLM
+from judges.ledger.ledger_lm import Ledger, LedgerLM
 from judges.lm import JudgeError
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
-from judges.failure import Failure
 from judges.lm import LMRequest
+from judges.models.failure import Failure
 
 FORMATS = ("json_schema", "json_object", "text")
 """From the strictest to the one that every endpoint takes. What is asked for in words is the same in all three."""

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from judges.budget import Budget, Usage, reserved_tokens
-from judges.ledger import Ledger, LedgerLM, NotInLedger
-from judges.litellm_client import LiteLLMClient
+from judges.ledger.budget import Budget, Usage, reserved_tokens
+from judges.ledger.ledger_lm import Ledger, LedgerLM, NotInLedger
 from judges.lm import JudgeError, LMError, LMReply, LMRequest, Message, ProviderDown
+from judges.models.litellm_client import LiteLLMClient
 
 if TYPE_CHECKING:
     from tests.judges.counting_model import CountingModel

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from judges.budget import Budget, Usage, reserved_tokens
-from judges.ledger import Ledger, LedgerLM
-from judges.ledger_store import as_stored
+from judges.ledger.budget import Budget, Usage, reserved_tokens
+from judges.ledger.ledger_lm import Ledger, LedgerLM
+from judges.ledger.store import as_stored
 from judges.lm import BudgetExhausted, JudgeError, LMReply, LMRequest, Message
 
 if TYPE_CHECKING:
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     Models = type[CountingModel]
 
 NO_PROCESS = 2**22 + 1  # above the largest process id of Linux
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 
 WORKER = """
 import asyncio, json, os, sys
-from judges.budget import Budget
-from judges.ledger import Ledger, LedgerLM
+from judges.ledger.budget import Budget
+from judges.ledger.ledger_lm import Ledger, LedgerLM
 from judges.lm import BudgetExhausted, LMReply, LMRequest, Message
 
 path, log, first, count, total, parallel, cap, kill_at = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])

@@ -6,7 +6,7 @@ import threading
 from collections import defaultdict
 from dataclasses import dataclass
 
-from judges.ledger_store import Ledger
+from judges.ledger.store import Ledger
 from judges.lm import BudgetExhausted, LMError, LMRequest, ProviderDown
 
 GIVE_UP_AFTER = 8
