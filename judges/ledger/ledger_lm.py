@@ -128,6 +128,16 @@ class LedgerLM:
             if isinstance(ended, LMError):
                 raise LMError(ended.kind, str(ended))
 
+    def answer(self, request: LMRequest, reply: LMReply, price_factor: float = 1.0) -> bool:
+        """Files a reply that was had elsewhere (from a batch, a person), as if the call had been made by this run.
+
+        It is charged as any reply, times `price_factor` where it tells no cost of its own. What is paid is never
+        refused: the budget may be passed by it, and then no further call is made. False, and nothing is charged, where
+        the ledger holds a reply already, or someone is making this call now.
+        """
+        reply, paid = self._charged(request, reply, price_factor)
+        return self.ledger.answer(request.key, request, self.run, reply, paid)
+
     async def _lead(self, key: str, request: LMRequest, flight: Future[LMReply | LMError | None]) -> LMReply:
         """Makes the call for all who wait. They ask anew (None) where it was not made or was cancelled."""
         ended: LMReply | LMError | None = None
@@ -193,17 +203,27 @@ class LedgerLM:
         self.ledger.fail(key, billed)
 
     def _keep(self, key: str, request: LMRequest, reply: LMReply) -> LMReply:
+        reply, paid = self._charged(request, reply)
+        self.ledger.complete(key, self.run, reply, paid)
+        return reply
+
+    def _charged(self, request: LMRequest, reply: LMReply, price_factor: float = 1.0) -> tuple[LMReply, Usage]:
+        """The reply with its cost, and what is charged for it."""
+
+        def price(prompt: int, completion: int) -> float | None:
+            cost = self._cost_of(request, prompt, completion)
+            return None if cost is None else cost * price_factor
+
         told = (reply.prompt_tokens, reply.completion_tokens)
         prompt, completion, cost = *told, reply.cost
         if 0 in told:
             # Where the endpoint does not say what it used, what was reserved counts. The reply's cost stays unknown.
             prompt, completion = (tokens or most for tokens, most in zip(told, reserved_tokens(request), strict=True))
-            paid = self._cost_of(request, prompt, completion) or cost
+            paid = price(prompt, completion) or cost
         else:
-            paid = cost = self._cost_of(request, *told) if cost is None else cost
+            paid = cost = price(*told) if cost is None else cost
         reply = replace(reply, cost=None if cost is None else as_stored(cost), replayed=False)
-        self.ledger.complete(key, self.run, reply, Usage(1, prompt + completion, as_stored(paid or 0.0)))
-        return reply
+        return reply, Usage(1, prompt + completion, as_stored(paid or 0.0))
 
     def _reservation(self, request: LMRequest) -> Usage:
         prompt_tokens, completion_tokens = reserved_tokens(request)

@@ -92,47 +92,31 @@ class Ledger:
             BudgetExhausted: the call could pass a cap even when all calls in flight have ended.
         """
         with self._write() as db:
-            row = db.execute(f"SELECT status, owner, started, {_REPLY} FROM calls WHERE key = ?", (key,)).fetchone()
-            if row is not None:
-                if row[0] == "pending" and _may_complete(row[1], row[2]):
-                    return Reservation.WAIT
-                if row[0] == "done" and (reply := _parse(row[3:])) is not None:
-                    return reply
-                _drop(db, key)
+            if (known := _standing(db, key)) is not None:
+                return known
             if budget.excess(_total(db, run), most):
                 _charge_dead(db)
                 if reason := budget.excess(_spent(db, run), most):
                     raise BudgetExhausted(f"budget of run {run!r}: {reason}")
                 if budget.excess(_total(db, run), most):
                     return Reservation.WAIT
-            cost = _trillionths(most.cost)
-            db.execute(
-                "INSERT INTO calls (key, status, run, owner, started, reserved_tokens, reserved_cost, about, request)"
-                " VALUES (?, 'pending', ?, ?, ?, ?, ?, ?, ?)",
-                (key, run, self._owner, time.time(), most.tokens, cost, _about(request), self._request(request)),
-            )
-            _add(db, run, 1, most.tokens, cost)
+            self._reserve(db, key, request, run, most)
             return Reservation.GRANTED
 
     def complete(self, key: str, run: str, reply: LMReply, paid: Usage) -> None:
         """Puts the reply in the place of the reservation, and `paid` on the run's account."""
-        values = {
-            "text": reply.text.encode("utf-8", "surrogatepass"),
-            "finish_reason": reply.finish_reason,
-            "prompt_tokens": reply.prompt_tokens,
-            "completion_tokens": reply.completion_tokens,
-            "cached_tokens": reply.cached_tokens,
-            "cost": None if reply.cost is None else _trillionths(reply.cost),
-            "finished": time.time(),
-        }
-        names = ", ".join(f"{name} = :{name}" for name in values)
         with self._write() as db:
-            _give_back(db, key, calls=1)
-            db.execute(
-                f"UPDATE calls SET status = 'done', run = :run, {names} WHERE key = :key AND status = 'pending'",
-                {**values, "run": run, "key": key},
-            )
-            _add(db, run, 1, paid.tokens, _trillionths(paid.cost))
+            _complete(db, key, run, reply, paid)
+
+    def answer(self, key: str, request: LMRequest, run: str, reply: LMReply, paid: Usage) -> bool:
+        """Reserves and completes a call that was made elsewhere. It is paid, so it is kept and charged, whatever the
+        budget. False, and nothing changes, where there is a reply already, or someone is making the call now."""
+        with self._write() as db:
+            if _standing(db, key) is not None:
+                return False
+            self._reserve(db, key, request, run, paid)
+            _complete(db, key, run, reply, paid)
+            return True
 
     def fail(self, key: str, billed: bool) -> None:
         """Ends a call without a reply. It counts as a call; what it had reserved is charged if it may be `billed`."""
@@ -198,6 +182,15 @@ class Ledger:
                     db.execute("ROLLBACK")
                 raise
 
+    def _reserve(self, db: sqlite3.Connection, key: str, request: LMRequest, run: str, most: Usage) -> None:
+        cost = _trillionths(most.cost)
+        db.execute(
+            "INSERT INTO calls (key, status, run, owner, started, reserved_tokens, reserved_cost, about, request)"
+            " VALUES (?, 'pending', ?, ?, ?, ?, ?, ?, ?)",
+            (key, run, self._owner, time.time(), most.tokens, cost, _about(request), self._request(request)),
+        )
+        _add(db, run, 1, most.tokens, cost)
+
     def _request(self, request: LMRequest) -> bytes | None:
         return gzip.compress(json.dumps(asdict(request)).encode()) if self._keep_requests else None
 
@@ -214,6 +207,38 @@ def _trillionths(dollars: float) -> int:
 def _may_complete(owner: Any, started: Any) -> bool:
     """Whether the one who reserved a row may still complete it."""
     return isinstance(started, float) and time.time() - started < LEASE_SECONDS and is_alive(str(owner))
+
+
+def _standing(db: sqlite3.Connection, key: str) -> LMReply | Reservation | None:
+    """The reply of a call; WAIT where someone may be making it; None where it is to be made: a dead row is removed."""
+    row = db.execute(f"SELECT status, owner, started, {_REPLY} FROM calls WHERE key = ?", (key,)).fetchone()
+    if row is None:
+        return None
+    if row[0] == "pending" and _may_complete(row[1], row[2]):
+        return Reservation.WAIT
+    if row[0] == "done" and (reply := _parse(row[3:])) is not None:
+        return reply
+    _drop(db, key)
+    return None
+
+
+def _complete(db: sqlite3.Connection, key: str, run: str, reply: LMReply, paid: Usage) -> None:
+    values = {
+        "text": reply.text.encode("utf-8", "surrogatepass"),
+        "finish_reason": reply.finish_reason,
+        "prompt_tokens": reply.prompt_tokens,
+        "completion_tokens": reply.completion_tokens,
+        "cached_tokens": reply.cached_tokens,
+        "cost": None if reply.cost is None else _trillionths(reply.cost),
+        "finished": time.time(),
+    }
+    names = ", ".join(f"{name} = :{name}" for name in values)
+    _give_back(db, key, calls=1)
+    db.execute(
+        f"UPDATE calls SET status = 'done', run = :run, {names} WHERE key = :key AND status = 'pending'",
+        {**values, "run": run, "key": key},
+    )
+    _add(db, run, 1, paid.tokens, _trillionths(paid.cost))
 
 
 def _charge_dead(db: sqlite3.Connection) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from judges.ledger.budget import Budget, Usage, reserved_tokens
 from judges.ledger.ledger_lm import Ledger, LedgerLM, NotInLedger
-from judges.lm import JudgeError, LMError, LMReply, LMRequest, Message, ProviderDown
+from judges.lm import BudgetExhausted, JudgeError, LMError, LMReply, LMRequest, Message, ProviderDown
 from judges.models.litellm_client import LiteLLMClient
 
 if TYPE_CHECKING:
@@ -325,3 +325,43 @@ def test_the_ledger_costs_less_than_half_a_millisecond_a_call(path: Path, counti
         began = time.process_time()
         counting_model.ask(lm, *requests)
         assert (time.process_time() - began) / len(requests) < 0.0005
+
+
+def test_a_reply_from_elsewhere_is_filed_once_and_charged_as_told(ledger: Ledger, counting_model: Models) -> None:
+    model = counting_model()
+    lm = LedgerLM(model, ledger, "run", cost_of=lambda _, prompt, completion: 0.25 * (prompt + completion))
+    asked = counting_model.request()
+    assert lm.answer(asked, LMReply("from a batch", "length", 4, 2, 1), price_factor=0.5)
+    assert lm.spent() == Usage(1, 6, 0.75)
+    assert not lm.answer(asked, LMReply("another", "stop", 40, 20), price_factor=0.5)
+    assert counting_model.ask(lm, asked) == [LMReply("from a batch", "length", 4, 2, 1, 0.75, replayed=True)]
+    assert (lm.spent(), lm.kept(), model.asked) == (Usage(1, 6, 0.75), 1, [])
+
+
+def test_a_reply_from_elsewhere_that_tells_no_usage_counts_as_the_most(ledger: Ledger, counting_model: Models) -> None:
+    lm = LedgerLM(counting_model(), ledger, "run", cost_of=lambda _, prompt, completion: 0.25 * (prompt + completion))
+    assert lm.answer(counting_model.request(), LMReply("of a person"), price_factor=0.5)
+    most = sum(reserved_tokens(counting_model.request()))
+    assert lm.spent() == Usage(1, most, 0.125 * most)
+
+
+def test_a_reply_that_is_paid_is_kept_beyond_the_cap_and_ends_the_run(ledger: Ledger, counting_model: Models) -> None:
+    model = counting_model()
+    lm = LedgerLM(model, ledger, "run", Budget(calls=1))
+    assert lm.answer(counting_model.request(0), LMReply("a", "stop", 4, 2))
+    assert lm.answer(counting_model.request(1), LMReply("b", "stop", 4, 2))
+    assert lm.spent().calls == 2
+    with pytest.raises(BudgetExhausted, match="2 of 1 calls are used up"):
+        counting_model.ask(lm, counting_model.request(2))
+    assert not model.asked
+
+
+def test_a_call_in_flight_is_not_answered_from_elsewhere(ledger: Ledger, counting_model: Models) -> None:
+    """Its reply is on the way; two would be charged to one row."""
+    asked = counting_model.request()
+    ledger.reserve(asked.key, asked, "other", Usage(1, 10, 0.0), Budget())
+    lm = LedgerLM(counting_model(), ledger, "run")
+    assert not lm.answer(asked, LMReply("late", "stop", 4, 2))
+    ledger.fail(asked.key, billed=False)
+    assert lm.answer(asked, LMReply("late", "stop", 4, 2))
+    assert lm.spent().calls == 1
