@@ -12,6 +12,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import pytest
 
@@ -533,7 +534,8 @@ def test_a_resumed_run_counts_replies_not_failures(
     clean = json.dumps({"rationale": "fine", "findings": [], "score": 3})
 
     def script(body: dict[str, Any]) -> Any:
-        ill = "Judge: tool_calling" in body["messages"][-1]["content"]
+        # A few, so that they do not look like a provider that is down when nothing else is asked again.
+        ill = crc32(body["messages"][-1]["content"].encode()) % 6 == 0
         return scripted_server.error(404, "no such model") if ill else clean
 
     with scripted_server(script) as server:
@@ -550,6 +552,9 @@ def test_a_resumed_run_counts_replies_not_failures(
         config = config.model_copy(update={"search": cheap(tmp_path).search})
         _, _, usage = optimize(config, quiet)
         assert usage.dollars is None
+        asked = len(server.bodies)
         said: list[str] = []
         optimize(config, said.append)
-    assert f"resumed: {usage.calls // 2} calls were made before and are not made again" in said
+        failed = len(server.bodies) - asked
+    assert 1 <= failed <= 7
+    assert f"resumed: {asked - failed} calls were made before and are not made again" in said
