@@ -100,6 +100,50 @@ class Measured:
         }
 
 
+@dataclass(frozen=True)
+class Evaluation:
+    """What a measurement reads, and the folder where its calls and results are kept. `held_out`: names of those of its
+    traces that are a testset's."""
+
+    work: Measurement
+    suite: JudgeSuite
+    rows: Dataset
+    held_out: tuple[str, ...]
+    out: Path
+    models: Models
+
+    @property
+    def model(self) -> str:
+        return ", ".join(sorted({program.knobs.model for program in self.suite.programs.values()}))
+
+    @property
+    def content(self) -> list[Any]:
+        return _content(self.work, self.suite, self.rows)
+
+    def open_lm(self) -> LedgerLM:
+        """The way to its model; from here on the folder is this evaluation's."""
+        work = self.work
+        write_lines(self.out / _CONTENT, [json.dumps(self.content)])
+        return open_lm(self.out / "ledger.sqlite", "run", work.budget, work.prices, work.timeout)
+
+
+def open_evaluation(work: Measurement, say: Say) -> Evaluation:
+    """Looks at everything before the first call, and writes nothing.
+
+    Raises:
+        PipelineError, JudgeError, TraceError: bad input.
+        LeakageError: held-out traces would be read, and a text of the judges was copied from them.
+    """
+    suite = _suite(work)
+    models = Models(work.prices, work.timeout)
+    check_models({one.knobs.model: one.knobs.endpoint for one in suite.programs.values()}, work.budget, models)
+    rows, held_out = _rows(work, suite, uses_beside(work.data))
+    out = work.out or _folder(work, suite, rows)
+    _check_folder(out, _content(work, suite, rows), work.force)
+    say(f"results: {out}")
+    return Evaluation(work, suite, rows, held_out, out, models)
+
+
 def measure(work: Measurement, say: Say) -> Measured:
     """Judges the traces, writes `judgments.jsonl` and `metrics.json`, and returns the numbers.
 
@@ -109,32 +153,24 @@ def measure(work: Measurement, say: Say) -> Measured:
         BudgetExhausted: the budget ended; the judgments so far are in the folder.
         LMError: no call succeeded, or no reply can be used.
     """
-    suite = _suite(work)
-    models = Models(work.prices, work.timeout)
-    check_models({one.knobs.model: one.knobs.endpoint for one in suite.programs.values()}, work.budget, models)
-    shared = uses_beside(work.data)
-    rows, held_out = _rows(work, suite, shared)
+    task = open_evaluation(work, say)
+    suite, rows, out = task.suite, task.rows, task.out
     matcher = build_matcher(work.matcher, list(rows))
-    out = work.out or _folder(work, suite, rows)
-    _check_folder(out, _content(work, suite, rows), work.force)
-    model = ", ".join(sorted({program.knobs.model for program in suite.programs.values()}))
-    say(f"results: {out}")
-    cost = suite_cost(suite, list(rows), work.settings.repeats, models)
+    cost = suite_cost(suite, list(rows), work.settings.repeats, task.models)
     announce(cost, work.budget, say)
-    write_lines(out / _CONTENT, [json.dumps(_content(work, suite, rows))])
     uses = 0
-    with open_lm(out / "ledger.sqlite", "run", work.budget, work.prices, work.timeout) as lm:
-        if held_out:
-            proof = text_hash(json.dumps(_content(work, suite, rows)))
+    with task.open_lm() as lm:
+        if task.held_out:
+            proof = text_hash(json.dumps(task.content))
             programs = {name: program.hash for name, program in suite.programs.items()}
-            use = HeldOutUse(proof, model, programs, held_out, lm.ledger.identity())
-            uses = record_use(use, shared, out / TEST_USES, say)
+            use = HeldOutUse(proof, task.model, programs, task.held_out, lm.ledger.identity())
+            uses = record_use(use, uses_beside(work.data), out / TEST_USES, say)
         judgments = _judge(work, suite, rows, lm, out)
         usage = lm.spent()
     table = match_judgments(list(rows), suite.rule.apply(judgments), matcher)
     settings = MetricSettings(seed=work.settings.seed)
     measured = Measured(
-        model=model,
+        model=task.model,
         traces=len(rows),
         labels=len(table.labels),
         outside_gpa=sum(not error.dimensions for row in rows for error in row.errors),
