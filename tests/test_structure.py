@@ -7,6 +7,7 @@ import importlib.util
 import subprocess
 import sys
 import time
+import tomllib
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -17,7 +18,9 @@ MAY_IMPORT = {
     "labeled_traces": {"labeled_traces"},
     "judges": {"judges", "labeled_traces"},
     "pipeline": {"pipeline", "judges", "labeled_traces"},
+    "experiments": {"experiments", "pipeline", "judges", "labeled_traces"},
 }
+INSTALLED = ("labeled_traces", "judges", "pipeline")
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
     for package in MAY_IMPORT
@@ -68,7 +71,7 @@ def test_files_and_functions_are_short(module: str) -> None:
             assert (node.end_lineno or 0) - node.lineno < 60, f"{node.name} is too long"
 
 
-@pytest.mark.parametrize("package", MAY_IMPORT)
+@pytest.mark.parametrize("package", INSTALLED)
 def test_the_packages_are_our_own(package: str) -> None:
     spec = importlib.util.find_spec(package)
     assert spec is not None
@@ -76,8 +79,19 @@ def test_the_packages_are_our_own(package: str) -> None:
     assert Path(spec.origin).is_relative_to(ROOT)
 
 
-def test_experiments_hold_no_python() -> None:
-    assert list((ROOT / "experiments").rglob("*.py")) == []
+def test_measurements_are_not_installed_and_each_command_is_told() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["tool"]["setuptools"]["packages"]["find"]["include"] == [f"{name}*" for name in INSTALLED]
+    told = (ROOT / "experiments" / "README.md").read_text(encoding="utf-8")
+    commands = [name for name, path in MODULES.items() if name.startswith("experiments.") and is_command(path)]
+    assert [name for name in commands if f"python -m {name}" not in told] == []
+    assert "experiments.calls" in commands
+
+
+def is_command(path: Path) -> bool:
+    """Whether it takes arguments of its own: what other commands start is none."""
+    source = path.read_text(encoding="utf-8")
+    return '__name__ == "__main__"' in source and "ArgumentParser" in source
 
 
 def test_help_imports_no_heavy_library() -> None:

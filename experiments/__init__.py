@@ -1,0 +1,1 @@
+"""Measurements of the project: each is a command of its own, named in README.md of this folder."""
