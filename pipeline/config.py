@@ -63,6 +63,8 @@ Seed = Annotated[int, Field(ge=0, lt=2**32)]
 Shares = Annotated[tuple[float, float, float], AfterValidator(_all)]
 """Of train, val and test."""
 Dollars = Annotated[float, Field(ge=0)]
+ModelPrice = Annotated[tuple[Dollars, ...], Field(min_length=2, max_length=4)]
+"""As `Price.parse` reads it."""
 
 
 class SimulatedData(Section):
@@ -220,7 +222,8 @@ class TuningConfig(Section):
     """What experiments and re-calibrations share: how judges are searched and what they must show.
 
     `search`: one step, or a list of steps, of which each starts from the programs that the one before returned.
-    `prices`: model -> [input, output] in dollars per million tokens, for models that LiteLLM has no price of.
+    `prices`: model -> [input, output], or with a third number for cached input, in dollars per million tokens, for
+    models that LiteLLM has no price of.
     """
 
     seed: Seed = 0
@@ -230,7 +233,7 @@ class TuningConfig(Section):
     rule: RuleConfig = RuleConfig()
     validation: ValidationConfig = ValidationConfig()
     budget: BudgetConfig = BudgetConfig()
-    prices: dict[str, tuple[Dollars, Dollars]] = Field(default_factory=dict)
+    prices: dict[str, ModelPrice] = Field(default_factory=dict)
 
 
 class ExperimentConfig(TuningConfig):

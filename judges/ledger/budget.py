@@ -31,33 +31,39 @@ class Usage:
 
 @dataclass(frozen=True)
 class Price:
-    """Dollars per million tokens."""
+    """Dollars per million tokens. `cached`: of prompt tokens that the provider's cache served, `written`: of those that
+    were put into it; None is the full price, `input`."""
 
     input: float
     output: float
+    cached: float | None = None
+    written: float | None = None
 
     def __post_init__(self) -> None:
-        for value in (self.input, self.output):
+        for value in (self.input, self.output, *(rate for rate in (self.cached, self.written) if rate is not None)):
             _check_amount("price", value)
 
-    def cost(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """Dollars. Cached prompt tokens are charged in full: the price that the user gave knows no discount."""
-        return (self.input * prompt_tokens + self.output * completion_tokens) / 1e6
+    def cost(self, prompt_tokens: int, completion_tokens: int, cached: int = 0, written: int = 0) -> float:
+        """Dollars. `cached` and `written` tokens are among the prompt's."""
+        rates = (self.input if rate is None else rate for rate in (self.cached, self.written))
+        special = sum(rate * tokens for rate, tokens in zip(rates, (cached, written), strict=True))
+        return (self.input * (prompt_tokens - cached - written) + special + self.output * completion_tokens) / 1e6
 
     @classmethod
     def parse(cls, prices: Mapping[str, Sequence[float]]) -> dict[str, Price]:
-        """Model name -> (input, output), as a configuration file holds it.
+        """Model name -> (input, output), (input, output, cached) or all four, as a configuration file holds it.
 
         Raises:
-            JudgeError: anything but two numbers from 0.
+            JudgeError: anything but two to four numbers from 0.
         """
         parsed = {}
-        for model, pair in prices.items():
-            if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+        for model, numbers in prices.items():
+            if isinstance(numbers, str) or not isinstance(numbers, Sequence) or not 2 <= len(numbers) <= 4:
                 raise JudgeError(
-                    f"price of {model} is {pair!r}: accepted is [input, output] in dollars per million tokens"
+                    f"price of {model} is {numbers!r}: accepted is [input, output], [input, output, cached] or [input, "
+                    "output, cached, written into the cache] in dollars per million tokens"
                 )
-            parsed[model] = cls(*pair)
+            parsed[model] = cls(*numbers)
         return parsed
 
 

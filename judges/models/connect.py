@@ -103,7 +103,7 @@ class Models:
                 yield ended
 
     def cost_of(self, request: LMRequest, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """Dollars; None where no price is known."""
+        """The most dollars that so many tokens can cost; None where no price is known."""
         if is_simulated(request.model):
             return 0.0
         return self._real().cost_of(request, prompt_tokens, completion_tokens)

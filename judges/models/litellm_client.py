@@ -17,6 +17,7 @@ from judges.lm import JudgeError, LMError, LMReply, LMRequest
 from judges.models.connections import Connections
 from judges.models.failure import Failure
 from judges.models.form import Form
+from judges.models.prices import Prices
 from judges.redact import check_endpoint, hide_values, redact_url
 
 log = logging.getLogger(__name__)
@@ -52,7 +53,7 @@ class LiteLLMClient:
         if not timeout > 0:
             raise JudgeError(f"timeout is {timeout!r}: accepted is a number of seconds above 0")
         self.timeout = timeout
-        self.prices = dict(prices or {})
+        self.prices = Prices(prices)
         self._retries = retries
         self._pause = pause
         self._forms: dict[Shape, Form] = {}
@@ -69,8 +70,8 @@ class LiteLLMClient:
         return sorted({f"{_target(*shape[:2])} {note}" for shape, form in forms for note in form.changes()})
 
     def cost_of(self, request: LMRequest, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """Dollars by the user's price or LiteLLM's table; None where neither knows the model."""
-        return self._cost(request.model, prompt_tokens, completion_tokens, None)
+        """The most dollars that so many tokens can cost; None where no price is known."""
+        return self.prices.most(request.model, prompt_tokens, completion_tokens)
 
     async def complete(self, request: LMRequest) -> LMReply:
         """See `LM.complete`."""
@@ -152,21 +153,8 @@ class LiteLLMClient:
             prompt_tokens=prompt_tokens,
             completion_tokens=completion_tokens,
             cached_tokens=cached_tokens,
-            cost=self._cost(model, prompt_tokens, completion_tokens, usage) if told else None,
+            cost=self.prices.of_reply(model, prompt_tokens, completion_tokens, usage) if told else None,
         )
-
-    def _cost(self, model: str, prompt_tokens: int, completion_tokens: int, usage: Any) -> float | None:
-        if (price := self.prices.get(model)) is not None:
-            return price.cost(prompt_tokens, completion_tokens)
-        try:
-            parts = load_litellm().cost_per_token(
-                model=model, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, usage_object=usage
-            )
-        # A model that the table does not know is a plain Exception in some releases.
-        except Exception:
-            return None
-        # The table holds zeros where nobody entered a price.
-        return sum(parts) or None
 
     def _remember(self, shape: Shape, form: Form) -> None:
         before = set(self.adaptations)

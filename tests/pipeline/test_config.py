@@ -51,7 +51,7 @@ def test_relative_paths_belong_to_the_file(tmp_path: Path) -> None:
         ({"serch": {}}, ["file.yaml", "`serch`", "did you mean `search`?", "accepted are name, data, seed"]),
         ({"judges": {"modle": "x"}}, ["`judges.modle`", "did you mean `model`?", "dimensions"]),
         ({"data": {"simulated": {"trces": 50}}}, ["`data.simulated.trces`", "`traces`", "fault_scale"]),
-        ({"prices": {"openai/m": [1]}}, ["prices.openai/m.1", "missing"]),
+        ({"prices": {"openai/m": [1]}}, ["`prices.openai/m`", "at least 2 items"]),
         ({"judges": {"dimensions": ["plan_qualty"]}}, ["judges.dimensions", "did you mean `plan_quality`?"]),
         ({"judges": {"dimensions": []}}, ["at least one dimension"]),
         ({"judges": {"dimensions": ["plan_quality", "plan_quality"]}}, ["each once"]),

@@ -62,9 +62,15 @@ def test_a_cap_that_cannot_be(name: str, value: Any) -> None:
 def test_price_is_per_million_tokens() -> None:
     assert Price(input=2.5, output=10.0).cost(1_000_000, 100_000) == pytest.approx(3.5)
     assert Price.parse({"openai/x": [1, 2]}) == {"openai/x": Price(1, 2)}
+    assert Price.parse({"openai/x": [1, 2, 0.5], "b": [1, 2, 0.5, 3]}) == {
+        "openai/x": Price(1, 2, cached=0.5),
+        "b": Price(1, 2, cached=0.5, written=3),
+    }
 
 
-@pytest.mark.parametrize("pair", [[1], [1, 2, 3], "12", 3, [-1, 2], [math.nan, 1], [None, 1], ["1", "2"]])
+@pytest.mark.parametrize(
+    "pair", [[1], [1, 2, 3, 4, 5], [1, 2, -3], "12", 3, [-1, 2], [math.nan, 1], [None, 1], ["1", "2"]]
+)
 def test_a_price_that_cannot_be(pair: Any) -> None:
     with pytest.raises(JudgeError, match="accepted is"):
         Price.parse({"openai/x": pair})
