@@ -55,6 +55,11 @@ def plan_request(program: JudgeProgram, rendering: Rendering, seed: int | None =
     )
 
 
+def is_plan_request(request: LMRequest) -> bool:
+    """Whether a call extracts a plan, which other calls are then shown."""
+    return (request.schema or {}).get("required") == ["source", "plans"]
+
+
 def parse_plan(text: str | None, span_ids: Sequence[str]) -> ExtractedPlan | None:
     """The plan as the model found it. None where the reply cannot be used or contradicts itself: that is not `none`."""
     answer, _ = final_object(text or "", ("source", "plans"))

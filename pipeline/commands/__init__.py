@@ -6,6 +6,7 @@ import argparse
 from typing import Protocol
 
 from pipeline.commands import (
+    batch,
     demo,
     evaluate,
     export,
@@ -37,6 +38,7 @@ COMMANDS: dict[str, Command] = {
     "import": import_traces,
     "split": split,
     "evaluate": evaluate,
+    "batch": batch,
     "optimize": optimize,
     "validate": validate,
     "export": export,

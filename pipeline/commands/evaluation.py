@@ -41,6 +41,19 @@ def add_evaluation(parser: argparse.ArgumentParser, *, results: tuple[str, ...] 
     add_calls(parser)
 
 
+def same_options(args: argparse.Namespace) -> list[str]:
+    """DATA and the options that were given, for the next command line."""
+    parser = argparse.ArgumentParser()
+    add_evaluation(parser)
+    words = [str(args.data)]
+    for name, usual in vars(parser.parse_args(words)).items():
+        given = getattr(args, name)
+        if given != usual and name != "data":
+            words.append(f"--{name.replace('_', '-')}")
+            words += [] if given is True else map(str, given if isinstance(given, list) else [given])
+    return words
+
+
 def measurement(args: argparse.Namespace, progress: str) -> Measurement:
     """The evaluation that the options select; `progress` names its bar.
 

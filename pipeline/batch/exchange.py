@@ -1,0 +1,184 @@
+"""Which calls an evaluation still has to make, and replies to them that were had elsewhere.
+
+Both are the evaluation itself, run with an LM that makes no call: it answers from the ledger and from the replies, and
+notes what is missing. So what comes after a reply (a plan that other calls are shown, a reply that was cut) is asked
+for as soon as that reply is there, and there is no second account of what an evaluation asks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from judges.ledger.budget import Usage, reserved_tokens
+from judges.lm import BudgetExhausted, LMRequest
+from judges.models.connect import is_simulated
+from judges.render import estimate_tokens
+from pipeline.batch.call_files import CallFiles
+from pipeline.batch.calls import batch_price
+from pipeline.batch.elsewhere import Elsewhere, run_elsewhere
+from pipeline.batch.replies import Replies, read_replies
+from pipeline.config import PipelineError
+from pipeline.measure import Evaluation, Measurement, open_evaluation
+from pipeline.prepare import Say
+
+_NAMED = 10
+"""So many lines that are wrong are named one by one."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """`calls` in `files`, expected to take so many `prompt_tokens`, at most `completion_tokens`, and `dollars` (None:
+    unknown). `over_budget`: calls that a cap left out. `waiting`: judgments whose call follows from a plan."""
+
+    files: Sequence[Path]
+    calls: int
+    bytes: int
+    prompt_tokens: int
+    completion_tokens: int
+    dollars: float | None
+    simulated: bool
+    waiting: int
+    over_budget: int
+    results: Path
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "files": [str(path) for path in self.files], "results": str(self.results)}
+
+
+def export_calls(work: Measurement, path: Path, say: Say) -> Exported:
+    """Writes the calls that the evaluation still has to make, those of a trace together.
+
+    A cap of the budget leaves out what could pass it, at the most that each call can cost.
+
+    Raises:
+        PipelineError, JudgeError, TraceError, LeakageError: bad input.
+        BudgetExhausted: not one call fits into the budget.
+    """
+    task = open_evaluation(work, say)
+    with task.open_lm() as lm, CallFiles(path) as files:
+        plan = _Export(task, files, lm.spent())
+        asked = Elsewhere(lm, note=plan.add)
+        run_elsewhere(task, asked)
+        if plan.left and not plan.calls:
+            raise BudgetExhausted(f"no call is exported: {plan.why}")
+    return Exported(
+        files=tuple(files.paths),
+        calls=plan.calls,
+        bytes=files.bytes,
+        prompt_tokens=plan.prompt,
+        completion_tokens=plan.completion,
+        dollars=plan.dollars,
+        simulated=all(is_simulated(one.knobs.model) for one in task.suite.programs.values()),
+        waiting=asked.waiting,
+        over_budget=plan.left,
+        results=task.out,
+    )
+
+
+class _Export:
+    """Writes calls as long as all together fit into the budget, and adds up what they are expected to take."""
+
+    def __init__(self, task: Evaluation, files: CallFiles, spent: Usage) -> None:
+        self.calls = self.prompt = self.completion = self.left = 0
+        self.dollars: float | None = 0.0
+        self.why: str | None = None
+        self._budget = task.work.budget
+        self._cost_of = task.models.cost_of
+        self._files = files
+        self._taken = spent
+
+    def add(self, request: LMRequest) -> None:
+        most = reserved_tokens(request)
+        price = batch_price(request)
+        cost = self._cost_of(request, *most)
+        call = Usage(1, sum(most), (cost or 0.0) * price)
+        self.why = self.why or self._budget.excess(self._taken, call)
+        if self.why:
+            self.left += 1
+            return
+        taken = self._taken
+        self._taken = Usage(taken.calls + 1, taken.tokens + call.tokens, taken.cost + call.cost)
+        prompt = sum(estimate_tokens(message.content) for message in request.messages)
+        expected = self._cost_of(request, prompt, request.max_tokens)
+        self.calls += 1
+        self.prompt += prompt
+        self.completion += request.max_tokens
+        self.dollars = None if expected is None or self.dollars is None else self.dollars + expected * price
+        self._files.add(request)
+
+
+@dataclass(frozen=True)
+class Imported:
+    """`filed`: replies that are new to the ledger; `known`: those that it held. `errors`: kind -> calls that the files
+    do not answer. `repeated`: replies to a call that had one before in the files. `missing`: calls that still have no
+    reply; `waiting`: judgments whose call follows from a plan. `passed`: says which cap of the budget is passed."""
+
+    filed: int
+    known: int
+    repeated: int
+    errors: Mapping[str, int]
+    missing: int
+    waiting: int
+    calls: int
+    tokens: int
+    cost: float | None
+    simulated: bool
+    passed: str | None
+    results: Path
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "errors": dict(self.errors), "results": str(self.results)}
+
+
+def import_replies(work: Measurement, paths: Sequence[Path], say: Say) -> Imported:
+    """Files the replies to calls of this evaluation; each is kept as soon as it is filed, so a kill loses none.
+
+    Raises:
+        PipelineError, JudgeError, TraceError, LeakageError: bad input. Lines that cannot be read, and replies to calls
+            of another evaluation, are named after all others have been filed.
+    """
+    replies = read_replies(paths)
+    task = open_evaluation(work, say)
+    with task.open_lm() as lm:
+        asked = Elsewhere(lm, replies)
+        run_elsewhere(task, asked)
+        spent = lm.spent()
+    _refuse(replies, asked)
+    return Imported(
+        filed=asked.filed,
+        known=asked.known,
+        repeated=replies.repeated,
+        errors=Counter(kind for name, kind in replies.errors.items() if name in asked.missing),
+        missing=len(asked.missing),
+        waiting=asked.waiting,
+        calls=spent.calls,
+        tokens=spent.tokens,
+        cost=spent.dollars,
+        simulated=all(is_simulated(one.knobs.model) for one in task.suite.programs.values()),
+        passed=work.budget.excess(spent, Usage()),
+        results=task.out,
+    )
+
+
+def _refuse(replies: Replies, asked: Elsewhere) -> None:
+    """Raises: PipelineError, if lines were no replies, or replies were not to this evaluation."""
+    said = []
+    foreign = [f"{found.where} ({name})" for name, found in replies.found.items() if name not in asked.asked]
+    if foreign:
+        said.append(
+            f"{len(foreign)} of {len(replies.found)} replies are to no call of this evaluation: {_listed(foreign)}; "
+            "accepted are replies to what `batch export` wrote with the same data, judges, model and options"
+        )
+    if replies.malformed:
+        said.append(f"{len(replies.malformed)} lines cannot be read: {_listed(replies.malformed)}")
+    if said:
+        raise PipelineError(f"{'; '.join(said)}. The others are kept: {asked.filed} filed, {asked.known} there before")
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return "; ".join(names[:_NAMED]) + (f"; and {more} more" if more > 0 else "")

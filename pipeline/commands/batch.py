@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.commands.evaluation import add_evaluation, measurement, same_options
+from pipeline.commands.output import Output
+from pipeline.hints import command
+
+if TYPE_CHECKING:
+    from pipeline.batch.exchange import Exported, Imported
+
+HELP = "Answer an evaluation's calls elsewhere: with a batch API at half the price, by a person or by another system."
+EXAMPLES = """\
+examples, the whole way (the options between DATA and --out are those of `gpa-judges evaluate`):
+  gpa-judges batch export data.jsonl --model openai/gpt-5 --repeats 3 --out calls.jsonl
+  gpa-judges batch import data.jsonl --model openai/gpt-5 --repeats 3 --replies replies*.jsonl
+  gpa-judges batch export data.jsonl --model openai/gpt-5 --repeats 3 --out calls.jsonl      (what is still missing)
+  gpa-judges evaluate data.jsonl --model openai/gpt-5 --repeats 3                           (ends without a call)
+
+`gpa-judges batch COMMAND --help` explains each.
+"""
+_EXPORT = """\
+Writes the calls that the evaluation still has to make, as OpenAI's batch API takes them: one JSON object a line, with
+"custom_id" and "body". Nothing is sent, and nothing is charged. Some calls follow from replies: the judges of plans are
+shown the plan that another call extracts, and a reply that was cut is asked for again. They come in the next round:
+import the replies, then export again, until nothing is left.
+
+Calls of several models, or more than a provider takes at once, become calls-1.jsonl, calls-2.jsonl ...
+simulated/default is a model to try it out.
+"""
+_IMPORT = """\
+Reads replies into the evaluation's ledger, in any order, complete or not, as often as you like. Lines may be
+  {"custom_id": ..., "response": {"status_code": 200, "body": {...}}, "error": null}     OpenAI, and its error files
+  {"custom_id": ..., "result": {"type": "succeeded", "message": {...}}}                  Anthropic
+  {"custom_id": ..., "text": "the reply"}                                                a person or another system
+The last may tell "usage": {"prompt_tokens", "completion_tokens"} and "cost" in dollars: what is not told counts as the
+most that the call could have cost. Calls that failed or expired stay open. A reply to another evaluation is refused.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    steps = parser.add_subparsers(dest="step", metavar="STEP", required=True)
+    one = _step(steps, "export", "write the calls that an evaluation still has to make", _EXPORT)
+    add_evaluation(one, results=("--results",))
+    one.add_argument("--out", type=Path, default=Path("calls.jsonl"), metavar="FILE", help="(calls.jsonl)")
+    one = _step(steps, "import", "read replies into the evaluation's ledger", _IMPORT)
+    add_evaluation(one)
+    one.add_argument("--replies", type=Path, nargs="+", required=True, metavar="FILE", help="replies and errors")
+
+
+def _step(steps: Any, name: str, help_text: str, epilog: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = steps.add_parser(
+        name, help=help_text, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    return parser
+
+
+def run(args: argparse.Namespace, out: Output) -> int:
+    _STEPS[args.step](args, out)
+    return 0
+
+
+def _export(args: argparse.Namespace, out: Output) -> None:
+    from pipeline.batch.exchange import export_calls
+
+    done = export_calls(measurement(args, "batch export"), args.out, out.say)
+    text = "\n".join([*_exported(done), "", "Next:", *_after_export(args, done)])
+    out.result(text, done.to_json())
+
+
+def _exported(done: Exported) -> list[str]:
+    from pipeline.report.table import money
+
+    lines = []
+    if done.calls:
+        prompts, replies = f"{done.prompt_tokens:,} tokens of prompts", f"{done.completion_tokens:,} of replies"
+        lines.append(f"{done.calls:,} calls, {done.bytes / 1e6:.1f} MB: {', '.join(map(str, done.files))}")
+        lines.append(f"Expected: about {prompts}, at most {replies}; {money(done.dollars, done.simulated)}")
+    if done.over_budget:
+        lines.append(f"{done.over_budget:,} calls are left out: with them the budget could be passed")
+    if done.waiting:
+        lines.append(f"{done.waiting:,} judgments wait for plan extractions: import their replies, then export again")
+    return lines or ["No call is missing"]
+
+
+def _after_export(args: argparse.Namespace, done: Exported) -> list[str]:
+    if not done.calls:
+        return [f"  {command('evaluate', *same_options(args))}    (ends without a call)"]
+    return [f"  {command('batch', 'import', *same_options(args), '--replies')} FILE..."]
+
+
+def _import(args: argparse.Namespace, out: Output) -> None:
+    from pipeline.batch.exchange import import_replies
+
+    done = import_replies(measurement(args, "batch import"), args.replies, out.say)
+    text = "\n".join([*_imported(done), "", "Next:", *_after_import(args, done)])
+    out.result(text, done.to_json())
+
+
+def _imported(done: Imported) -> list[str]:
+    from pipeline.report.table import money
+
+    lines = [f"{done.filed:,} replies filed, {done.known:,} were there before"]
+    if done.repeated:
+        lines.append(f"{done.repeated:,} repeated: the first reply to a call counts")
+    if done.errors:
+        lines.append(f"No reply but an error: {', '.join(f'{count:,} {kind}' for kind, count in done.errors.items())}")
+    cost = money(done.cost, done.simulated)
+    lines.append(f"Cost of this evaluation so far: {done.calls:,} calls, {done.tokens:,} tokens, {cost}")
+    if done.passed:
+        lines.append(f"WARNING, these replies have passed the budget: {done.passed}")
+    waits = f"; {done.waiting:,} judgments wait for plan extractions" if done.waiting else ""
+    return [*lines, f"{done.missing:,} calls are missing{waits}"]
+
+
+def _after_import(args: argparse.Namespace, done: Imported) -> list[str]:
+    again = f"  {command('batch', 'export', *same_options(args), '--out', 'calls.jsonl')}    (what is missing)"
+    ends = "makes the missing calls" if done.missing else "ends without a call"
+    return [*([again] if done.missing else []), f"  {command('evaluate', *same_options(args))}    ({ends})"]
+
+
+_STEPS: dict[str, Callable[[argparse.Namespace, Output], None]] = {"export": _export, "import": _import}

@@ -1,0 +1,223 @@
+"""An evaluation whose calls are answered elsewhere ends as one that makes them itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from judges.program import seed_suite
+from labeled_traces.dataset import Dataset
+from labeled_traces.files import write_lines
+from labeled_traces.simulated import rate, simulate
+from pipeline.batch.calls import custom_id
+from pipeline.batch.simulated import answers, request_of
+from pipeline.cli import main
+from pipeline.prepare import with_knobs
+
+DEFAULT = ("--model", "simulated/default")
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-nothing-at-all")
+    Dataset(rate(simulate(6, 0), 0)).save(tmp_path / "data.jsonl")
+
+
+@pytest.fixture
+def batch(capsys: pytest.CaptureFixture[str]) -> Callable[..., dict[str, Any]]:
+    """Runs `gpa-judges batch ...` and returns its document; with `code`, what it ends with."""
+
+    def run(*words: str, code: int = 0) -> dict[str, Any]:
+        capsys.readouterr()
+        assert main(["batch", *words, "--json"]) == code
+        found: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return found
+
+    return run
+
+
+def lines(path: str | Path = "calls.jsonl") -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(path).read_text().splitlines()]
+
+
+def replies(path: str = "replies.jsonl", rows: Sequence[dict[str, Any]] | None = None) -> list[dict[str, Any]]:
+    """Answers calls.jsonl with the simulated model."""
+    found = [json.loads(line) for line in answers(Path("calls.jsonl"))] if rows is None else list(rows)
+    write_lines(Path(path), [json.dumps(row) for row in found])
+    return found
+
+
+def evaluate_refusing(monkeypatch: pytest.MonkeyPatch, *words: str) -> None:
+    """The evaluation must end without asking the model."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a call was made")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("judges.simulated_lm.SimulatedLM.complete", refuse)
+        assert main(["evaluate", "data.jsonl", *words]) == 0
+
+
+OPTIONS = {
+    "seven judges": DEFAULT,
+    "five repeats": (*DEFAULT, "--repeats", "5", "--seed", "7"),
+    "holistic": (*DEFAULT, "--holistic", "--repeats", "2"),
+    "mlflow": (*DEFAULT, "--judges", "in_mlflow", "--repeats", "3"),
+}
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_the_numbers_are_those_of_a_direct_evaluation(
+    options: tuple[str, ...], batch: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two = seed_suite(dimensions=("plan_adherence", "tool_calling"))
+    with_knobs(two, {"layout": "mlflow"}).save(Path("in_mlflow"))
+    assert main(["evaluate", "data.jsonl", *options, "--results", "direct"]) == 0
+    rounds = 0
+    while batch("export", "data.jsonl", *options, "--results", "found", "--out", "calls.jsonl")["calls"]:
+        replies()
+        batch("import", "data.jsonl", *options, "--results", "found", "--replies", "replies.jsonl")
+        rounds += 1
+    assert rounds == (2 if options[2:] in ((), OPTIONS["five repeats"][2:]) else 1), "plans are a round of their own"
+    assert not Path("calls.jsonl").exists()
+    evaluate_refusing(monkeypatch, *options, "--results", "found")
+    assert Path("found/judgments.jsonl").read_bytes() == Path("direct/judgments.jsonl").read_bytes()
+    direct = Path("direct/metrics.json").read_text().replace('"direct/', '"found/')
+    assert Path("found/metrics.json").read_text() == direct
+
+
+def test_calls_of_a_trace_are_together_and_custom_ids_are_their_own(batch: Callable[..., dict[str, Any]]) -> None:
+    options = (*DEFAULT, "--repeats", "3")
+    done = batch("export", "data.jsonl", *options)
+    rows = lines()
+    # 5 judges without a plan x 3 repeats, and one extraction a trace.
+    assert (done["calls"], done["waiting"]) == (6 * (5 * 3 + 1), 6 * 2 * 3) == (len(rows), 36)
+    assert len({row["custom_id"] for row in rows}) == len(rows)
+    assert all(len(row["custom_id"]) <= 64 and row["custom_id"].replace("-", "").isalnum() for row in rows)
+    fences = [row["body"]["messages"][1]["content"].splitlines()[0] for row in rows]
+    assert [fence for i, fence in enumerate(fences) if fence not in fences[:i]] == fences[::16]
+    first = Path("calls.jsonl").read_bytes()
+    batch("export", "data.jsonl", *options)
+    assert Path("calls.jsonl").read_bytes() == first
+    assert [custom_id(request_of(row)) for row in rows] == [row["custom_id"] for row in rows]
+
+
+def test_partial_shuffled_repeated_and_failed_replies(batch: Callable[..., dict[str, Any]]) -> None:
+    batch("export", "data.jsonl", *DEFAULT)
+    rows = replies()
+    names = [row["custom_id"] for row in rows]
+    failed = [
+        {"custom_id": names[0], "response": None, "error": {"code": "batch_expired", "message": "too late"}},
+        {"custom_id": names[1], "response": {"status_code": 429, "body": {"error": {"code": "rate_limit"}}}},
+        {"custom_id": names[2], "result": {"type": "expired"}},
+        # One that a later line answers is no failure.
+        {"custom_id": names[9], "response": {"status_code": 500, "body": {}}, "error": None},
+    ]
+    mixed = [*rows[3:20], *rows[5:7], *failed]
+    random.Random(0).shuffle(mixed)
+    replies(rows=mixed)
+    done = batch("import", "data.jsonl", *DEFAULT, "--replies", "replies.jsonl")
+    assert (done["filed"], done["known"], done["repeated"]) == (17, 0, 2)
+    assert done["errors"] == {"batch_expired": 1, "HTTP 429 rate_limit": 1, "expired": 1}
+    again = batch("import", "data.jsonl", *DEFAULT, "--replies", "replies.jsonl")
+    assert again == {**done, "filed": 0, "known": 17}, "a second import changes nothing"
+    left = batch("export", "data.jsonl", *DEFAULT)
+    assert left["calls"] == done["missing"]
+    assert set(names[:3]) <= {row["custom_id"] for row in lines()}
+    assert not set(names[3:20]) & {row["custom_id"] for row in lines()}
+
+
+def test_a_reply_to_another_evaluation_is_refused_by_name(
+    batch: Callable[..., dict[str, Any]],
+) -> None:
+    batch("export", "data.jsonl", *DEFAULT, "--seed", "1")
+    foreign = replies("foreign.jsonl")
+    batch("export", "data.jsonl", *DEFAULT)
+    replies("own.jsonl")
+    wrong = '{"custom_id": "x"}\nno json\n{"custom_id": 3, "text": ""}\n'
+    Path("own.jsonl").write_text(Path("own.jsonl").read_text() + wrong)
+    files = ("--replies", "foreign.jsonl", "own.jsonl")
+    said = batch("import", "data.jsonl", *DEFAULT, *files, code=2)["error"]["message"]
+    assert "36 of 72 replies are to no call of this evaluation: foreign.jsonl, line 1 (" in said
+    assert foreign[0]["custom_id"] in said
+    assert "26 more" in said
+    assert all(f"own.jsonl, line {number}: " in said for number in (37, 38, 39))
+    assert "The others are kept: 36 filed, 0 there before" in said
+    assert batch("export", "data.jsonl", *DEFAULT)["waiting"] == 0, "what could be used is there"
+
+
+def test_a_cut_reply_is_asked_for_again_in_the_next_round(batch: Callable[..., dict[str, Any]]) -> None:
+    options = (*DEFAULT, "--holistic")
+    batch("export", "data.jsonl", *options)
+    rows = replies()
+    rows[0]["response"]["body"]["choices"][0] = {"message": {"content": '{"ratio'}, "finish_reason": "length"}
+    replies(rows=rows)
+    assert batch("import", "data.jsonl", *options, "--replies", "replies.jsonl")["missing"] == 1
+    before = lines()[0]["body"]
+    assert batch("export", "data.jsonl", *options)["calls"] == 1
+    after = lines()[0]["body"]
+    assert after == {**before, "max_tokens": 2 * before["max_tokens"]}
+
+
+def test_caps_bound_what_is_exported_and_are_reported_where_replies_pass_them(
+    batch: Callable[..., dict[str, Any]],
+) -> None:
+    priced = ("--model", "openai/any", "--price", "1", "10", "--max-dollars", "0.5")
+    done = batch("export", "data.jsonl", *priced)
+    assert 0 < done["calls"] < 36
+    assert done["calls"] + done["over_budget"] == 36
+    assert done["dollars"] < 0.5
+    usage = {"prompt_tokens": 10**6, "completion_tokens": 1000}
+    reply = {"choices": [{"message": {"content": "{}"}, "finish_reason": "stop"}], "usage": usage}
+    body = {"status_code": 200, "body": reply}
+    replies(rows=[{"custom_id": row["custom_id"], "response": body} for row in lines()[:2]])
+    found = batch("import", "data.jsonl", *priced, "--replies", "replies.jsonl")
+    assert found["cost"] == pytest.approx(2 * (1.0 + 0.01) / 2), "half the price"
+    assert found["passed"].startswith("1.01 of 0.5 dollars are used up")
+    error = batch("export", "data.jsonl", *priced, code=4)["error"]
+    assert "no call is exported: 1.01 of 0.5 dollars are used up" in error["message"]
+
+
+def test_a_person_answers(batch: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_KEY", "tell-nobody-this")
+    refuses = "http://127.0.0.1:9/v1"
+    options = ("--model", "openai/person", "--endpoint", refuses, "--holistic", "--price", "1", "1")
+    batch("export", "data.jsonl", *options)
+    text = json.dumps({"rationale": "fine, said tell-nobody-this", "findings": [], "score": 3})
+    free = {"usage": {"prompt_tokens": 10, "completion_tokens": 5}, "cost": 0}
+    replies(rows=[{"custom_id": row["custom_id"], "text": text, **free} for row in lines()])
+    done = batch("import", "data.jsonl", *options, "--results", "found", "--replies", "replies.jsonl")
+    assert (done["cost"], done["tokens"], done["missing"]) == (0.0, 90, 0)
+    assert main(["evaluate", "data.jsonl", *options, "--results", "found"]) == 0
+    assert "said [hidden]" in Path("found/judgments.jsonl").read_text()
+
+
+def test_a_kill_in_the_middle_loses_nothing(batch: Callable[..., dict[str, Any]]) -> None:
+    options = (*DEFAULT, "--repeats", "20")
+    batch("export", "data.jsonl", *options)
+    rows = replies()
+    words = ["batch", "import", "data.jsonl", *options, "--results", "found", "--replies", "replies.jsonl"]
+    work = subprocess.Popen([sys.executable, "-m", "pipeline.cli", *words], env={**os.environ, "PYTHONPATH": _root()})
+    ledger = Path("found/ledger.sqlite-wal")
+    while work.poll() is None and not (ledger.exists() and ledger.stat().st_size > 200_000):
+        time.sleep(0.005)
+    work.send_signal(signal.SIGKILL)
+    assert work.wait() == -signal.SIGKILL
+    done = batch(*words[1:])
+    assert 0 < done["known"] < len(rows)
+    assert done["known"] + done["filed"] == done["calls"] == len(rows)
+
+
+def _root() -> str:
+    return str(Path(__file__).parents[3])
