@@ -141,12 +141,15 @@ def mlflow(job: Job) -> Ran:
         )
         for name, program in job.suite.programs.items()
     ]
-    data = []
-    for row in job.rows:
-        span = mlflow.start_span_no_context("agent")
+    rows = job.rows
+    spans = [mlflow.start_span_no_context("agent") for _ in rows]
+    for span in spans:
         span.end()
-        inputs = judge_inputs(render(row.trace, Knobs().trace_tokens))
-        data.append({"inputs": inputs, "trace": mlflow.get_trace(span.trace_id, flush=True)})
+    mlflow.flush_trace_async_logging()
+    data = [
+        {"inputs": judge_inputs(render(row.trace, Knobs().trace_tokens)), "trace": mlflow.get_trace(span.trace_id)}
+        for row, span in zip(rows, spans, strict=True)
+    ]
     with redirect_stdout(io.StringIO()):
         return _timed(len(data) * 7, lambda: mlflow.genai.evaluate(data=data, scorers=judges))
 

@@ -167,7 +167,8 @@ class _Identity:
         return id(self.trace)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=512)
 def _rendered(identity: _Identity, token_limit: int) -> Rendering:
-    """All judges of a trace read one rendering, back to back."""
+    """All judges of a trace read one rendering. As many are kept as an evaluation has begun at once, if it reads some
+    200 in parallel."""
     return render(identity.trace, token_limit)

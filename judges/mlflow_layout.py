@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import Any
 
 from judges.lm import Message
@@ -54,8 +55,12 @@ def judge_inputs(rendering: Rendering) -> dict[str, list[str]]:
 def build_messages(program: JudgeProgram, rendering: Rendering) -> tuple[Message, Message]:
     """System and user message of one judge call."""
     system = f"{_BEFORE}{instructions(program)}{_after(program.dimension)}"
-    inputs = json.dumps(judge_inputs(rendering), indent=2, ensure_ascii=False)
-    return Message("system", system), Message("user", f"inputs: {inputs}")
+    return Message("system", system), Message("user", _user_text(rendering))
+
+
+@lru_cache(maxsize=512)
+def _user_text(rendering: Rendering) -> str:
+    return f"inputs: {json.dumps(judge_inputs(rendering), indent=2, ensure_ascii=False)}"
 
 
 def response_schema(dimension: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,7 @@ def with_trace(rendering: Rendering, tail: str) -> tuple[Message, Message]:
     )
 
 
+@lru_cache(maxsize=512)
 def fence_line(text: str) -> str:
     """The line above and below a trace; its token comes from the text's hash and occurs nowhere in the text."""
     digest = text_hash(text)

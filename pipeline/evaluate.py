@@ -8,7 +8,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Coroutine, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +20,7 @@ from labeled_traces.dataset import LabeledTrace
 from labeled_traces.files import parse_json, read_lines, write_lines
 from labeled_traces.label import Impact
 from labeled_traces.trace import TraceError
+from pipeline.call_order import CallOrder, Place
 
 T = TypeVar("T")
 _FAILED = (Outcome.PROVIDER_ERROR, Outcome.TIMEOUT)
@@ -67,16 +68,15 @@ async def evaluate_async(
 
     The findings are raw: the suite's rule is not applied.
 
-    Traces run concurrently. Within a trace the first repeat goes through the judges one after the other, since they
-    share a prompt prefix that the first call warms; the other repeats follow together. A failed call is a judgment
-    with an outcome; a programming error is not caught.
+    One judgment of each trace goes first and warms the beginning of the prompt that all of them share; the others
+    follow at once, earlier traces first (see `CallOrder`). A failed call is a judgment with an outcome; a programming
+    error is not caught.
 
     Raises:
         EvaluationStopped: the budget ended; it carries all judgments.
         ProviderDown: too many calls in a row have failed.
     """
-    run = _Run(suite, lm, settings or EvaluateSettings())
-    return await run.all([*rows])
+    return await _Run(suite, [*rows], lm, settings or EvaluateSettings()).all()
 
 
 class NoUsableReply(LMError):
@@ -136,30 +136,37 @@ def _judgment(row: dict[str, Any]) -> Judgment:
     return Judgment(**{**row, **changed})
 
 
-@dataclass
 class _Run:
-    """One evaluation in progress."""
+    """One evaluation in progress: workers, as many as may be in flight, each of which takes what is to be read next."""
 
-    suite: JudgeSuite
-    lm: LM
-    settings: EvaluateSettings
-    stopped: BudgetExhausted | ProviderDown | None = None
-    done: dict[tuple[int, str, int], Judgment] = field(default_factory=dict)
+    def __init__(self, suite: JudgeSuite, rows: Sequence[LabeledTrace], lm: LM, settings: EvaluateSettings) -> None:
+        self.rows = rows
+        self.lm = lm
+        self.settings = settings
+        self.programs = list(suite.programs.values())
+        repeats = range(settings.first_repeat, settings.first_repeat + settings.repeats)
+        self.readings = [(program, repeat) for repeat in repeats for program in self.programs]
+        self.most = max(1, settings.concurrency)
+        self.order = CallOrder(len(rows), self.readings, ahead=self.most)
+        self.working = 0
+        self.stopped: BudgetExhausted | ProviderDown | None = None
+        self.done: dict[Place, Judgment] = {}
 
-    def __post_init__(self) -> None:
-        self.calls = asyncio.Semaphore(max(1, self.settings.concurrency))
-        self.traces = asyncio.Semaphore(max(1, self.settings.concurrency))
-        self.bar: Any = None
-
-    async def all(self, rows: Sequence[LabeledTrace]) -> list[Judgment]:
-        total = len(rows) * len(self.suite.programs) * self.settings.repeats
-        with _bar(self.settings.progress, total) as self.bar:
-            await _gather([self.trace(i, row) for i, row in enumerate(rows)])
+    async def all(self) -> list[Judgment]:
+        total = len(self.rows) * len(self.readings)
+        try:
+            with _bar(self.settings.progress, total) as self.bar:
+                async with asyncio.TaskGroup() as self.workers:
+                    self.hire(total)
+        except BaseExceptionGroup as errors:
+            # The first error as it is; the group has cancelled the others.
+            raise errors.exceptions[0] from None
+        # Made repeat by repeat, told judge by judge.
+        numbers = sorted(range(len(self.readings)), key=lambda number: number % len(self.programs))
         judgments = [
-            self.done.get((i, name, repeat)) or _not_run(row, program, repeat)
-            for i, row in enumerate(rows)
-            for name, program in self.suite.programs.items()
-            for repeat in self.repeats
+            self.done.get((trace, number)) or _not_run(row, *self.readings[number])
+            for trace, row in enumerate(self.rows)
+            for number in numbers
         ]
         if isinstance(self.stopped, BudgetExhausted):
             missing = total - len(self.done)
@@ -168,29 +175,30 @@ class _Run:
             raise self.stopped
         return judgments
 
-    @property
-    def repeats(self) -> range:
-        return range(self.settings.first_repeat, self.settings.first_repeat + self.settings.repeats)
+    def hire(self, wanted: int) -> None:
+        for _ in range(min(wanted, self.most - self.working)):
+            self.working += 1
+            self.workers.create_task(self.work())
 
-    async def trace(self, index: int, row: LabeledTrace) -> None:
-        async with self.traces:
-            programs = self.suite.programs.values()
-            for program in programs:
-                await self.one(index, row, program, self.repeats[0])
-            later = [(program, repeat) for repeat in self.repeats[1:] for program in programs]
-            await _gather([self.one(index, row, program, repeat) for program, repeat in later])
+    async def work(self) -> None:
+        while self.stopped is None and (place := self.order.take()) is not None:
+            await self.one(place)
+            # This worker goes on with one of those that waited.
+            self.hire(self.order.ended(place) - 1)
+            # A model that answers at once would keep the loop from an interrupt.
+            await asyncio.sleep(0)
+        self.working -= 1
 
-    async def one(self, index: int, row: LabeledTrace, program: JudgeProgram, repeat: int) -> None:
-        async with self.calls:
-            if self.stopped is not None:
-                return
-            try:
-                judgment = await judge(program, row.trace, self.lm, repeat, seed=self.settings.seed)
-            except (BudgetExhausted, ProviderDown) as stop:
-                # Not raised here: calls in flight end in peace, no new one is made.
-                self.stopped = self.stopped or stop
-                return
-        self.done[index, program.dimension, repeat] = judgment
+    async def one(self, place: Place) -> None:
+        trace, number = place
+        program, repeat = self.readings[number]
+        try:
+            judgment = await judge(program, self.rows[trace].trace, self.lm, repeat, seed=self.settings.seed)
+        except (BudgetExhausted, ProviderDown) as stop:
+            # Not raised here: calls in flight end in peace, no new one is made.
+            self.stopped = self.stopped or stop
+            return
+        self.done[place] = judgment
         self.bar.update()
 
 
@@ -204,18 +212,6 @@ def _bar(name: str | None, total: int) -> Any:
 
     # disable=None: tqdm's own "only on a terminal".
     return tqdm(total=total, desc=name, unit="judgment", disable=True if name is None else None, file=sys.stderr)
-
-
-async def _gather(work: Sequence[Coroutine[Any, Any, None]]) -> None:
-    """All of them; the first error cancels the others and is raised as it is (a TaskGroup would wrap it)."""
-    tasks = [asyncio.ensure_future(coroutine) for coroutine in work]
-    try:
-        await asyncio.gather(*tasks)
-    except BaseException:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        raise
 
 
 def _in_thread(work: Coroutine[Any, Any, T]) -> T:

@@ -20,6 +20,7 @@ from pipeline.evaluate import (
     NoUsableReply,
     check_replies,
     evaluate,
+    evaluate_async,
     load_judgments,
     save_judgments,
 )
@@ -61,7 +62,7 @@ class FakeLM:
 
 def trace_of(request: LMRequest) -> str:
     text = request.messages[-1].content
-    return next(name for name in "abcde" if f"@span root-{name} " in text)
+    return next(name for name in "abcdefghijklmnopqrst" if f"@span root-{name} " in text)
 
 
 def test_one_judgment_for_each_in_a_fixed_order() -> None:
@@ -82,15 +83,28 @@ def test_concurrency_is_bounded(concurrency: int) -> None:
     assert max(map(len, lm.seen)) == concurrency
 
 
-def test_the_first_repeat_goes_through_the_judges_one_by_one() -> None:
+def test_one_call_of_a_trace_goes_first_and_the_others_follow_together() -> None:
     lm = FakeLM()
-    evaluate(SUITE, ROWS, lm, EvaluateSettings(repeats=3))
-    for in_flight in lm.seen:
-        assert all(in_flight.count((name, 0)) <= 1 for name in "abcde")
-    assert any(in_flight.count((name, 1)) > 1 for in_flight in lm.seen for name in "abcde")
-    starts = [(trace_of(request), request.repeat) for request in lm.requests]
-    for name in "abcde":
-        assert [repeat for trace, repeat in starts if trace == name][:3] == [0, 0, 0]
+    evaluate(SUITE, ROWS[:1], lm, EvaluateSettings(repeats=3))
+    assert [len(in_flight) for in_flight in lm.seen] == [1, *range(1, 9)]
+    assert lm.requests[0].repeat == 0
+
+
+def test_no_more_is_begun_than_the_slots_need() -> None:
+    """Of many traces the first ones are done before the last ones are begun."""
+    lm = FakeLM()
+    rows = [row(name) for name in "abcdefghijklmnopqrst"]
+    most = 0
+
+    def act(*_: object) -> None:
+        nonlocal most
+        most = max(most, len(asyncio.all_tasks()))
+
+    lm.act = act
+    evaluate(SUITE, rows, lm, EvaluateSettings(repeats=3, concurrency=4))
+    starts = [trace_of(request) for request in lm.requests]
+    assert most <= 4 + 2  # the workers, what started them, and one that is about to end
+    assert starts.index("t") > len(starts) - 9 - 3 * 9
 
 
 def test_with_one_slot_the_calls_of_a_trace_stay_together() -> None:
@@ -120,6 +134,23 @@ def test_a_programming_error_is_not_hidden() -> None:
         evaluate(SUITE, ROWS, lm)
     assert lm.in_flight == []
     assert len(lm.requests) < 15
+
+
+def test_a_model_that_answers_at_once_can_be_interrupted() -> None:
+    lm = FakeLM()
+
+    class AtOnce:
+        async def complete(self, request: LMRequest) -> LMReply:
+            lm.requests.append(request)
+            return LMReply(CLEAN)
+
+    async def soon() -> None:
+        async with asyncio.timeout(0.05):
+            await evaluate_async(SUITE, ROWS, AtOnce(), EvaluateSettings(repeats=10_000))
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(soon())
+    assert 0 < len(lm.requests) < 150_000
 
 
 def test_a_used_up_budget_keeps_what_is_done() -> None:
