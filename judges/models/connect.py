@@ -1,4 +1,5 @@
-"""Opens the way to a model: the ledger in front, behind it the simulated model or LiteLLM, each loaded when needed."""
+"""Opens the way to a model: the ledger in front, behind it the simulated model or the client of real ones, each loaded
+when needed."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from judges.ledger.ledger_lm import Ledger, LedgerLM
 from judges.lm import LM, JudgeError, LMError, LMReply, LMRequest, RetryingLM
 
 if TYPE_CHECKING:
-    from judges.models.litellm_client import LiteLLMClient
+    from judges.models.client import ModelClient
+    from judges.models.limits import Limits
 
 SIMULATED = "simulated/"
 """Models whose name begins so are simulated: no network, no price, and called simulated wherever they are shown."""
@@ -34,7 +36,7 @@ def check_name(model: str, endpoint: str = "") -> None:
 
         profile_of(model)
         return
-    from judges.models.litellm_client import load_litellm
+    from judges.models.litellm_transport import load_litellm
 
     litellm = load_litellm()
     try:
@@ -54,16 +56,18 @@ def open_lm(
     timeout: float = 60.0,
     mode: Literal["live", "replay"] = "live",
     keep_requests: bool = False,
+    limits: Limits | None = None,
 ) -> LedgerLM:
     """The LM of one run: to be closed (or used in `with`) by the caller.
 
-    `prices` go before LiteLLM's price table; `timeout` is in seconds, for each attempt of a call. `mode` `replay`: the
-    ledger alone answers, and must be there. `keep_requests`: the ledger keeps what was sent as well.
+    `prices` go before LiteLLM's price table; `timeout` is in seconds, for each attempt of a call; `limits` are those of
+    each model at each endpoint. `mode` `replay`: the ledger alone answers, and must be there. `keep_requests`: the
+    ledger keeps what was sent as well.
 
     Raises:
         JudgeError: the ledger cannot be used, or was lost while there is a budget to keep; or a setting is wrong.
     """
-    models = Models(prices or {}, timeout)
+    models = Models(prices or {}, timeout, limits)
     replay, path, budget = mode == "replay", Path(ledger_path), budget or Budget()
     if not replay:
         check_kept(path, capped=budget != Budget())
@@ -76,12 +80,13 @@ def open_lm(
 class Models:
     """An LM that sends each request to the model that it names."""
 
-    def __init__(self, prices: Mapping[str, Price], timeout: float) -> None:
+    def __init__(self, prices: Mapping[str, Price], timeout: float, limits: Limits | None = None) -> None:
         self._prices = prices
         self._timeout = timeout
+        self._limits = limits
         self._lock = threading.Lock()
         self._simulated: LM | None = None
-        self._client: LiteLLMClient | None = None
+        self._client: ModelClient | None = None
 
     def close(self) -> None:
         with self._lock:
@@ -118,10 +123,10 @@ class Models:
                 self._simulated = SimulatedLM()
             return self._simulated
 
-    def _real(self) -> LiteLLMClient:
+    def _real(self) -> ModelClient:
         with self._lock:
             if self._client is None:
-                from judges.models.litellm_client import LiteLLMClient
+                from judges.models.client import ModelClient
 
-                self._client = LiteLLMClient(self._timeout, self._prices)
+                self._client = ModelClient(self._timeout, self._prices, self._limits)
             return self._client

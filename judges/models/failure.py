@@ -18,12 +18,17 @@ TOO_LONG = re.compile(
     re.IGNORECASE,
 )
 _REFUSED = re.compile(r"content[ _](filter|policy|management policy)|responsible ai", re.IGNORECASE)
-_HOPELESS = re.compile(r"insufficient_quota|exceeded your current quota|missing credentials|api_key", re.IGNORECASE)
+_HOPELESS = re.compile(
+    r"insufficient_quota|exceeded your current quota|missing credentials|api_key|certificate verify failed",
+    re.IGNORECASE,
+)
 _PREFIX = re.compile(r"^(?:litellm\.)?(?:[A-Za-z]+(?:Error|Timeout): |[A-Za-z]+Exception - |litellm\.)*")
 _LONGEST = 600
 _TURNED_AWAY = frozenset({400, 401, 402, 403, 404, 405, 413, 415, 429, 501, 503, 529})
 """Statuses of a request that no model has worked on. After another 5xx one may have: gateways time out, too. And 422 is
 LiteLLM's own for a reply with status 200 that holds an error."""
+_LOST = {"ConnectionError", "APIConnectionError", "ClientConnectionError", "ClientPayloadError", "ClientResponseError"}
+"""A connection that broke, or whose other side does not speak HTTP."""
 _NO_CONNECTION = {"ConnectionRefusedError", "gaierror", "ConnectError", "ClientConnectorError"}
 
 
@@ -48,7 +53,8 @@ class Failure:
 
     @classmethod
     def of(cls, error: Exception, timeout: float) -> Failure:
-        """Reads an exception of LiteLLM. They share names and a `status_code`, but few meanings, across providers."""
+        """Reads an exception of a transport. LiteLLM's share names and a `status_code`, but few meanings, across
+        providers; `ProviderError` has the same shape."""
         status = getattr(error, "status_code", None)
         names = {base.__name__ for base in type(error).__mro__}
         text = _text(error)
@@ -65,8 +71,9 @@ class Failure:
         if "ContentPolicyViolationError" in names or (rejected and _REFUSED.search(marks)):
             return cls("provider_error", text, refused=True)
         hopeless = bool(_HOPELESS.search(marks))
-        lost = isinstance(error, ConnectionError) or "APIConnectionError" in names
-        retry = not hopeless and (lost or status == 429 or (isinstance(status, int) and 500 <= status != 501))
+        retry = not hopeless and (
+            bool(names & _LOST) or status == 429 or (isinstance(status, int) and 500 <= status != 501)
+        )
         return cls(
             "provider_error", text, retry=retry, rejected=rejected and not hopeless, wait=_wait(error), billed=billed
         )
@@ -86,7 +93,7 @@ def _names_schema(text: str) -> bool:
 
 
 def _text(error: Exception) -> str:
-    text = _PREFIX.sub("", str(error))
+    text = _PREFIX.sub("", str(error)) or type(error).__name__
     body = getattr(error, "body", None)
     if body and (not isinstance(body, Mapping) or str(body.get("message", "\0")) not in text):
         text = f"{text}: {body if isinstance(body, str) else json.dumps(body, default=str)}"
@@ -103,7 +110,7 @@ def _fields(error: Exception) -> str:
 
 def _wait(error: Exception) -> float | None:
     """The seconds of a Retry-After header, which holds seconds or a date."""
-    headers: Any = getattr(getattr(error, "response", None), "headers", None) or {}
+    headers: Any = getattr(getattr(error, "response", error), "headers", None) or {}
     if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
         return milliseconds / 1000
     value = headers.get("retry-after")

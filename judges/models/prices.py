@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from judges.ledger.budget import Price
+from judges.models.completion import count, part
+from judges.models.litellm_transport import load_litellm
 
 
 class Prices:
@@ -49,29 +51,27 @@ class Prices:
         # The table holds zeros where nobody entered a price.
         return (per_input * prompt_tokens + per_output * completion_tokens) or None
 
-    def of_reply(self, model: str, prompt_tokens: int, completion_tokens: int, usage: Any) -> float | None:
-        """`usage` is what the provider told of a reply, None where it cannot be true: then nothing was cached."""
+    def of_reply(
+        self, model: str, prompt_tokens: int, completion_tokens: int, usage: Mapping[str, Any]
+    ) -> float | None:
+        """`usage` is what the provider told of a reply; details that cannot be true are none."""
         cached, written, reasoning = _details(usage)
         if cached + written > prompt_tokens or reasoning > completion_tokens:
             cached, written, reasoning = 0, 0, 0
         return self.of(model, prompt_tokens, completion_tokens, cached, written, reasoning)
 
 
-def _details(usage: Any) -> tuple[int, int, int]:
-    prompt = getattr(usage, "prompt_tokens_details", None)
-    written = getattr(prompt, "cache_creation_tokens", None) or getattr(usage, "cache_creation_input_tokens", None)
-    reasoning = getattr(getattr(usage, "completion_tokens_details", None), "reasoning_tokens", None)
-    found = (getattr(prompt, "cached_tokens", None), written, reasoning)
-    cached, written, reasoning = (max(0, number) if isinstance(number, int) else 0 for number in found)
-    return cached, written, reasoning
+def _details(usage: Mapping[str, Any]) -> tuple[int, int, int]:
+    prompt = part(usage, "prompt_tokens_details")
+    written = count(prompt.get("cache_creation_tokens")) or count(usage.get("cache_creation_input_tokens"))
+    reasoning = part(usage, "completion_tokens_details").get("reasoning_tokens")
+    return count(prompt.get("cached_tokens")), written, count(reasoning)
 
 
 def _listed(
     model: str, prompt_tokens: int, completion_tokens: int, cached: int = 0, written: int = 0, reasoning: int = 0
 ) -> tuple[float, float]:
     """Dollars of prompt and completion by LiteLLM's table; zeros where it has no price."""
-    from judges.models.litellm_client import load_litellm
-
     litellm = load_litellm()
     usage = None
     if cached or written or reasoning:

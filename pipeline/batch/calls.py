@@ -9,7 +9,7 @@ from judges.lm import JudgeError, LMRequest
 from judges.models.connect import is_simulated
 from judges.models.failure import Failure
 from judges.models.form import Form
-from judges.models.litellm_client import load_litellm
+from judges.models.litellm_transport import load_litellm
 
 URL = "/v1/chat/completions"
 MARK = "gpa-"

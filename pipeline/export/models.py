@@ -45,6 +45,6 @@ def inference_params(knobs: Knobs) -> dict[str, Any]:
 
 
 def _providers() -> set[str]:
-    from judges.models.litellm_client import load_litellm
+    from judges.models.litellm_transport import load_litellm
 
     return {str(getattr(provider, "value", provider)) for provider in load_litellm().provider_list}

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from judges.ledger.budget import Budget, Usage, reserved_tokens
 from judges.ledger.ledger_lm import Ledger, LedgerLM, NotInLedger
 from judges.lm import BudgetExhausted, JudgeError, LMError, LMReply, LMRequest, Message, ProviderDown
-from judges.models.litellm_client import LiteLLMClient
+from judges.models.client import ModelClient
 
 if TYPE_CHECKING:
     from tests.judges.counting_model import CountingModel
@@ -228,7 +228,7 @@ BUSY = {"error": {"message": "no", "type": "x"}}
     ],
 )
 def test_every_attempt_is_a_call_and_charged_unless_the_answer_rules_it_out(
-    ledger: Ledger, client: LiteLLMClient, scripted_server: Servers, status: int, body: Any, sent: int, billed: int
+    ledger: Ledger, client: ModelClient, scripted_server: Servers, status: int, body: Any, sent: int, billed: int
 ) -> None:
     if isinstance(body, dict) and "choices" in body:
         body = scripted_server.chat("x", **body)
@@ -238,11 +238,12 @@ def test_every_attempt_is_a_call_and_charged_unless_the_answer_rules_it_out(
             asyncio.run(lm.complete(server.request()))
         assert len(server.requests) >= sent
         spent, reserved = lm.spent(), sum(reserved_tokens(server.request()))
-        assert spent == Usage(len(server.requests), billed * reserved, billed * 0.25)
+        calls = len(server.requests)
+        assert spent == Usage(calls, bool(billed) * calls * reserved, bool(billed) * calls * 0.25)
 
 
 def test_a_refused_connection_is_not_billed_and_a_lost_one_may_be(
-    ledger: Ledger, client: LiteLLMClient, scripted_server: Servers
+    ledger: Ledger, client: ModelClient, scripted_server: Servers
 ) -> None:
     with scripted_server(lambda _: "x") as server:
         pass
@@ -263,7 +264,7 @@ def test_a_refused_connection_is_not_billed_and_a_lost_one_may_be(
 
 
 @pytest.mark.parametrize("status", [500, 429])
-def test_retries_never_pass_a_cap(ledger: Ledger, client: LiteLLMClient, scripted_server: Servers, status: int) -> None:
+def test_retries_never_pass_a_cap(ledger: Ledger, client: ModelClient, scripted_server: Servers, status: int) -> None:
     lm = LedgerLM(client, ledger, "run", Budget(calls=10))
 
     async def twenty(server: ScriptedServer) -> list[LMReply | BaseException]:
@@ -277,7 +278,7 @@ def test_retries_never_pass_a_cap(ledger: Ledger, client: LiteLLMClient, scripte
     assert any("boom" in str(end) for end in ends)
 
 
-def test_a_retry_that_works_pays_for_both(ledger: Ledger, client: LiteLLMClient, scripted_server: Servers) -> None:
+def test_a_retry_that_works_pays_for_both(ledger: Ledger, client: ModelClient, scripted_server: Servers) -> None:
     lm = LedgerLM(client, ledger, "run", Budget(dollars=1.0), cost_of=lambda *_: 0.25)
     answers = scripted_server.in_turn(scripted_server.error(500, "boom"), "fine")
     with scripted_server(answers) as server:

@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from judges.lm import JudgeError, LMReply, LMRequest
-from judges.models.litellm_client import LiteLLMClient
+from judges.models.client import ModelClient
 
 if TYPE_CHECKING:
+    from tests.judges.conftest import NewClient
     from tests.judges.scripted_server import ScriptedServer
 
     Servers = type[ScriptedServer]
 
 
-def ask(client: LiteLLMClient, request: LMRequest) -> LMReply:
+def ask(client: ModelClient, request: LMRequest) -> LMReply:
     return asyncio.run(client.complete(request))
 
 
-def test_connections_outlive_event_loops_and_threads(client: LiteLLMClient, scripted_server: Servers) -> None:
+def test_connections_outlive_event_loops_and_threads(client: ModelClient, scripted_server: Servers) -> None:
     with scripted_server(lambda _: "fine") as server:
         texts: list[str] = []
 
@@ -38,7 +39,7 @@ def test_connections_outlive_event_loops_and_threads(client: LiteLLMClient, scri
         assert texts == ["fine"] * 20
 
 
-def test_a_cancelled_call_is_ended(client: LiteLLMClient, scripted_server: Servers) -> None:
+def test_a_cancelled_call_is_ended(client: ModelClient, scripted_server: Servers) -> None:
     async def cancelled(server: ScriptedServer) -> None:
         call = asyncio.create_task(client.complete(server.request()))
         while not server.bodies:
@@ -54,20 +55,19 @@ def test_a_cancelled_call_is_ended(client: LiteLLMClient, scripted_server: Serve
 
 
 def test_clients_side_by_side_are_silent(
-    client: LiteLLMClient, scripted_server: Servers, caplog: pytest.LogCaptureFixture
+    new_client: NewClient, client: ModelClient, scripted_server: Servers, caplog: pytest.LogCaptureFixture
 ) -> None:
     """LiteLLM keeps one background task a process, and forgets the one before."""
     with scripted_server(lambda _: "fine") as server:
         for _ in range(3):
-            other = LiteLLMClient(timeout=5.0)
+            other = new_client(timeout=5.0)
             assert (ask(client, server.request()).text, ask(other, server.request()).text) == ("fine", "fine")
-            other.close()
             gc.collect()
     assert caplog.records == []
 
 
-def test_a_closed_client_says_so(scripted_server: Servers) -> None:
-    client = LiteLLMClient()
+def test_a_closed_client_says_so(new_client: NewClient, scripted_server: Servers) -> None:
+    client = new_client()
     client.close()
     client.close()
     with scripted_server(lambda _: "x") as server, pytest.raises(JudgeError, match="closed"):

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from judges.lm import LMError, LMReply, LMRequest, Message
+from judges.models.client import ModelClient
 from judges.models.failure import Failure
-from judges.models.litellm_client import LiteLLMClient
 
 if TYPE_CHECKING:
+    from tests.judges.conftest import NewClient
     from tests.judges.scripted_server import Answer, ScriptedServer
 
     Servers = type[ScriptedServer]
@@ -33,11 +34,11 @@ class ProviderError(Exception):
         self.response = SimpleNamespace(headers=headers)
 
 
-def ask(client: LiteLLMClient, request: LMRequest) -> LMReply:
+def ask(client: ModelClient, request: LMRequest) -> LMReply:
     return asyncio.run(client.complete(request))
 
 
-def test_429_waits_as_long_as_it_is_told(client: LiteLLMClient, scripted_server: Servers) -> None:
+def test_429_waits_as_long_as_it_is_told(client: ModelClient, scripted_server: Servers) -> None:
     busy = scripted_server.error(429, "slow down", {"Retry-After": "1"})
     with scripted_server(scripted_server.in_turn(busy, "fine")) as server:
         start = time.monotonic()
@@ -81,7 +82,7 @@ def test_a_long_message_is_cut() -> None:
     assert len(Failure.of(ValueError("long " * 1000), 1.0).message) < 700
 
 
-def test_a_wait_that_is_too_long_is_a_failure(client: LiteLLMClient, scripted_server: Servers) -> None:
+def test_a_wait_that_is_too_long_is_a_failure(client: ModelClient, scripted_server: Servers) -> None:
     with scripted_server(lambda _: scripted_server.error(429, "come tomorrow", {"Retry-After": "86400"})) as server:
         with pytest.raises(LMError, match="come tomorrow"):
             ask(client, server.request())
@@ -89,15 +90,13 @@ def test_a_wait_that_is_too_long_is_a_failure(client: LiteLLMClient, scripted_se
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504, 529])
-def test_failures_that_may_pass_are_tried_again(client: LiteLLMClient, scripted_server: Servers, status: int) -> None:
+def test_failures_that_may_pass_are_tried_again(client: ModelClient, scripted_server: Servers, status: int) -> None:
     with scripted_server(scripted_server.in_turn(scripted_server.error(status, "busy"), "fine")) as server:
         assert ask(client, server.request()).text == "fine"
         assert len(server.requests) == 2
 
 
-def test_the_number_of_attempts_is_bounded_and_litellm_adds_none(
-    client: LiteLLMClient, scripted_server: Servers
-) -> None:
+def test_the_number_of_attempts_is_bounded_and_litellm_adds_none(client: ModelClient, scripted_server: Servers) -> None:
     with scripted_server(lambda _: scripted_server.error(500, "boom")) as server:
         with pytest.raises(LMError, match="boom") as caught:
             ask(client, server.request())
@@ -116,7 +115,7 @@ def test_the_number_of_attempts_is_bounded_and_litellm_adds_none(
     ],
 )
 def test_failures_that_stay_are_not_tried_again(
-    client: LiteLLMClient, scripted_server: Servers, status: int, message: str, fields: dict[str, Any]
+    client: ModelClient, scripted_server: Servers, status: int, message: str, fields: dict[str, Any]
 ) -> None:
     with scripted_server(lambda _: scripted_server.error(status, message, **fields)) as server:
         with pytest.raises(LMError, match=message) as caught:
@@ -127,23 +126,22 @@ def test_failures_that_stay_are_not_tried_again(
 
 
 @pytest.mark.usefixtures("client")
-def test_a_hang_is_a_timeout_and_the_others_finish(scripted_server: Servers) -> None:
+def test_a_hang_is_a_timeout_and_the_others_finish(new_client: NewClient, scripted_server: Servers) -> None:
     def script(body: dict[str, Any]) -> Answer | str:
         hangs = body["messages"][0]["content"] == "hang"
         return scripted_server.answer(body=scripted_server.chat("late"), delay=30.0) if hangs else "fine"
 
-    async def five(client: LiteLLMClient, server: ScriptedServer) -> list[LMReply | BaseException]:
+    async def five(client: ModelClient, server: ScriptedServer) -> list[LMReply | BaseException]:
         prompts = ("a", "b", "hang", "c", "d")
         calls = [client.complete(server.request(messages=(Message("user", prompt),))) for prompt in prompts]
         return await asyncio.gather(*calls, return_exceptions=True)
 
-    client = LiteLLMClient(timeout=0.5, retries=2)
+    client = new_client(timeout=0.5, retries=2)
     with scripted_server(script) as server:
         start = time.monotonic()
         replies = asyncio.run(five(client, server))
         assert time.monotonic() - start < 3.0
         assert len(server.requests) == 5, "a timeout is not tried again"
-    client.close()
     assert [reply.text for reply in replies if isinstance(reply, LMReply)] == ["fine"] * 4
     error = replies[2]
     assert isinstance(error, LMError)
@@ -151,15 +149,14 @@ def test_a_hang_is_a_timeout_and_the_others_finish(scripted_server: Servers) -> 
 
 
 @pytest.mark.usefixtures("client")
-def test_a_server_that_drips_does_not_outlast_the_timeout(scripted_server: Servers) -> None:
+def test_a_server_that_drips_does_not_outlast_the_timeout(new_client: NewClient, scripted_server: Servers) -> None:
     """Libraries' timeouts start anew with each byte."""
     with scripted_server(lambda _: scripted_server.answer(body=" " * 200, drip=0.05)) as server:
-        client = LiteLLMClient(timeout=0.5, retries=0)
+        client = new_client(timeout=0.5, retries=0)
         start = time.monotonic()
         with pytest.raises(LMError, match="no reply within"):
             ask(client, server.request())
         assert time.monotonic() - start < 3.0
-        client.close()
 
 
 CONTEXT_ERRORS: dict[str, tuple[int, dict[str, Any]]] = {
@@ -211,7 +208,7 @@ CONTEXT_ERRORS: dict[str, tuple[int, dict[str, Any]]] = {
 @pytest.mark.parametrize("shape", CONTEXT_ERRORS)
 @pytest.mark.parametrize("schema", [None, SCHEMA])
 def test_a_prompt_over_the_context_is_too_long(
-    client: LiteLLMClient, scripted_server: Servers, shape: str, schema: dict[str, Any] | None
+    client: ModelClient, scripted_server: Servers, shape: str, schema: dict[str, Any] | None
 ) -> None:
     status, body = CONTEXT_ERRORS[shape]
     with scripted_server(lambda _: scripted_server.answer(status, body)) as server:
@@ -221,7 +218,7 @@ def test_a_prompt_over_the_context_is_too_long(
         assert len(server.requests) == 1
 
 
-def test_a_content_filter_is_an_answer(client: LiteLLMClient, scripted_server: Servers) -> None:
+def test_a_content_filter_is_an_answer(client: ModelClient, scripted_server: Servers) -> None:
     message = "The response was filtered due to the prompt triggering Azure OpenAI's content management policy"
     with scripted_server(lambda _: scripted_server.error(400, message, code="content_filter")) as server:
         reply = ask(client, server.request(schema=SCHEMA))
@@ -230,7 +227,7 @@ def test_a_content_filter_is_an_answer(client: LiteLLMClient, scripted_server: S
 
 
 @pytest.mark.parametrize("body", ["{not json", "", "<html>", "[]", "null"])
-def test_a_body_that_is_no_completion(client: LiteLLMClient, scripted_server: Servers, body: str) -> None:
+def test_a_body_that_is_no_completion(client: ModelClient, scripted_server: Servers, body: str) -> None:
     with scripted_server(scripted_server.in_turn(scripted_server.answer(body=body), "fine")) as server:
         assert ask(client, server.request()).text == "fine"
     with scripted_server(lambda _: scripted_server.answer(body=body)) as server:
@@ -239,7 +236,7 @@ def test_a_body_that_is_no_completion(client: LiteLLMClient, scripted_server: Se
         assert caught.value.kind == "provider_error"
 
 
-def test_an_error_that_calls_itself_a_success(client: LiteLLMClient, scripted_server: Servers) -> None:
+def test_an_error_that_calls_itself_a_success(client: ModelClient, scripted_server: Servers) -> None:
     body = {"error": {"message": "overloaded"}}
     with (
         scripted_server(lambda _: scripted_server.answer(200, body)) as server,
@@ -249,14 +246,14 @@ def test_an_error_that_calls_itself_a_success(client: LiteLLMClient, scripted_se
     assert caught.value.kind == "provider_error"
 
 
-def test_no_choices_is_a_failure(client: LiteLLMClient, scripted_server: Servers) -> None:
+def test_no_choices_is_a_failure(client: ModelClient, scripted_server: Servers) -> None:
     with scripted_server(lambda _: scripted_server.answer(body=scripted_server.chat("x", choices=[]))) as server:
         with pytest.raises(LMError, match="no choices"):
             ask(client, server.request())
         assert len(server.requests) == 3
 
 
-def test_connection_refused(client: LiteLLMClient, scripted_server: Servers) -> None:
+def test_connection_refused(client: ModelClient, scripted_server: Servers) -> None:
     with scripted_server(lambda _: "x") as server:
         pass
     with pytest.raises(LMError) as caught:
@@ -273,7 +270,7 @@ def everything_of(error: BaseException | None) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("status", [400, 401, 429, 500])
-def test_a_key_never_shows(client: LiteLLMClient, scripted_server: Servers, key: str, status: int) -> None:
+def test_a_key_never_shows(client: ModelClient, scripted_server: Servers, key: str, status: int) -> None:
     message = f"Incorrect API key provided: {key}. Header was Bearer {key}; " + "x" * 590 + key
     with (
         scripted_server(lambda _: scripted_server.error(status, message)) as server,
@@ -287,12 +284,13 @@ def test_a_key_never_shows(client: LiteLLMClient, scripted_server: Servers, key:
     assert key not in repr(client) + repr(vars(client))
 
 
-def test_a_model_without_a_provider_is_explained(client: LiteLLMClient, scripted_server: Servers) -> None:
+def test_a_model_without_a_provider_is_explained(new_client: NewClient, scripted_server: Servers) -> None:
+    client = new_client(transports=None)
     with scripted_server(lambda _: "x") as server, pytest.raises(LMError, match="LLM Provider NOT provided"):
         ask(client, server.request(model="any-model"))
 
 
-def test_a_missing_key_of_a_provider_is_not_tried_again(client: LiteLLMClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_key_of_a_provider_is_not_tried_again(client: ModelClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
     start = time.monotonic()
     with pytest.raises(LMError, match="OPENAI_API_KEY"):

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from judges.lm import LMError, LMReply, LMRequest
-from judges.models.litellm_client import LiteLLMClient
+from judges.models.client import ModelClient
 
 if TYPE_CHECKING:
+    from tests.judges.conftest import NewClient
     from tests.judges.scripted_server import Answer, ScriptedServer
 
     Servers = type[ScriptedServer]
@@ -24,11 +25,11 @@ SCHEMA = {
 }
 
 
-def ask(client: LiteLLMClient, request: LMRequest) -> LMReply:
+def ask(client: ModelClient, request: LMRequest) -> LMReply:
     return asyncio.run(client.complete(request))
 
 
-def test_schema_is_sent_and_taken(client: LiteLLMClient, scripted_server: Servers) -> None:
+def test_schema_is_sent_and_taken(client: ModelClient, scripted_server: Servers) -> None:
     with scripted_server(lambda _: '{"score": 3}') as server:
         ask(client, server.request(schema=SCHEMA))
     sent = server.bodies[0]["response_format"]
@@ -38,7 +39,7 @@ def test_schema_is_sent_and_taken(client: LiteLLMClient, scripted_server: Server
     assert sent["json_schema"]["name"] == "reply"
 
 
-def test_a_schema_goes_under_its_title(client: LiteLLMClient, scripted_server: Servers) -> None:
+def test_a_schema_goes_under_its_title(client: ModelClient, scripted_server: Servers) -> None:
     with scripted_server(lambda _: '{"score": 3}') as server:
         ask(client, server.request(schema={**SCHEMA, "title": "ResponseFormat"}))
     assert server.bodies[0]["response_format"]["json_schema"]["name"] == "ResponseFormat"
@@ -61,14 +62,19 @@ def test_a_schema_goes_under_its_title(client: LiteLLMClient, scripted_server: S
     ],
 )
 def test_a_reply_format_that_is_refused_falls_to_the_next_and_is_remembered(
-    scripted_server: Servers, refused: tuple[str, ...], first: list[str], later: str, refusal: tuple[int, str]
+    new_client: NewClient,
+    scripted_server: Servers,
+    refused: tuple[str, ...],
+    first: list[str],
+    later: str,
+    refusal: tuple[int, str],
 ) -> None:
     def script(body: dict[str, Any]) -> Answer | str:
         if body.get("response_format", {}).get("type") in refused:
             return scripted_server.error(*refusal)
         return "{}"
 
-    client = LiteLLMClient(timeout=5.0, retries=0)
+    client = new_client(timeout=5.0, retries=0)
     with scripted_server(script) as server:
         assert ask(client, server.request(schema=SCHEMA)).text == "{}"
         assert server.formats == first
@@ -80,22 +86,20 @@ def test_a_reply_format_that_is_refused_falls_to_the_next_and_is_remembered(
         with scripted_server(script) as other:
             ask(client, other.request(schema=SCHEMA))
             assert other.formats == first, "what one endpoint refuses, another may take"
-    client.close()
 
 
-def test_a_server_that_crashes_on_a_schema_is_asked_without_it(scripted_server: Servers) -> None:
+def test_a_server_that_crashes_on_a_schema_is_asked_without_it(new_client: NewClient, scripted_server: Servers) -> None:
     def script(body: dict[str, Any]) -> Answer | str:
         crashes = body.get("response_format", {}).get("type") == "json_schema"
         return scripted_server.error(500, "Internal Server Error") if crashes else "{}"
 
-    client = LiteLLMClient(timeout=5.0, retries=1, pause=0.001)
+    client = new_client(timeout=5.0, retries=1, pause=0.001)
     with scripted_server(script) as server:
         assert ask(client, server.request(schema=SCHEMA)).text == "{}"
         assert server.formats == ["json_schema", "json_schema", "json_object"]
-    client.close()
 
 
-def test_a_format_that_has_worked_is_not_given_up_in_a_storm(client: LiteLLMClient, scripted_server: Servers) -> None:
+def test_a_format_that_has_worked_is_not_given_up_in_a_storm(client: ModelClient, scripted_server: Servers) -> None:
     boom = scripted_server.error(503, "busy")
     with scripted_server(scripted_server.in_turn("{}", boom, boom, boom, "{}")) as server:
         ask(client, server.request(schema=SCHEMA))
@@ -106,7 +110,7 @@ def test_a_format_that_has_worked_is_not_given_up_in_a_storm(client: LiteLLMClie
 
 
 def test_a_schema_that_is_refused_for_itself_says_nothing_of_the_next(
-    client: LiteLLMClient, scripted_server: Servers
+    client: ModelClient, scripted_server: Servers
 ) -> None:
     def script(body: dict[str, Any]) -> Answer | str:
         schema = body.get("response_format", {}).get("json_schema", {}).get("schema", SCHEMA)
@@ -133,12 +137,12 @@ def test_a_schema_that_is_refused_for_itself_says_nothing_of_the_next(
     ],
 )
 def test_a_parameter_that_is_refused_is_left_out_and_reported(
-    scripted_server: Servers, caplog: pytest.LogCaptureFixture, parameter: str, message: str
+    new_client: NewClient, scripted_server: Servers, caplog: pytest.LogCaptureFixture, parameter: str, message: str
 ) -> None:
     def script(body: dict[str, Any]) -> Answer | str:
         return scripted_server.error(400, message) if parameter in body else "fine"
 
-    client = LiteLLMClient(timeout=5.0, retries=0)
+    client = new_client(timeout=5.0, retries=0)
     with scripted_server(script) as server, caplog.at_level(logging.WARNING):
         assert ask(client, server.request(seed=3, schema=SCHEMA)).text == "fine"
         ask(client, server.request(seed=3, schema=SCHEMA, repeat=1))
@@ -147,10 +151,9 @@ def test_a_parameter_that_is_refused_is_left_out_and_reported(
         assert [record.getMessage() for record in caplog.records] == [note], "said once"
         assert [parameter in body for body in server.bodies] == [True, False, False]
         assert server.formats == ["json_schema"] * 3
-    client.close()
 
 
-def test_the_other_name_of_max_tokens(client: LiteLLMClient, scripted_server: Servers) -> None:
+def test_the_other_name_of_max_tokens(client: ModelClient, scripted_server: Servers) -> None:
     def script(body: dict[str, Any]) -> Answer | str:
         if "max_tokens" in body:
             return scripted_server.error(
@@ -165,8 +168,10 @@ def test_the_other_name_of_max_tokens(client: LiteLLMClient, scripted_server: Se
         assert server.bodies[-1]["max_completion_tokens"] == 50
 
 
-def test_a_model_that_litellm_knows_to_refuse_a_parameter(client: LiteLLMClient, scripted_server: Servers) -> None:
+def test_a_model_that_litellm_knows_to_refuse_a_parameter(client: ModelClient, scripted_server: Servers) -> None:
     with scripted_server(lambda _: "fine") as server:
         assert ask(client, server.request(model="openai/o3")).text == "fine"
-        assert "temperature" not in server.bodies[0]
+        (body,) = server.bodies
+        assert "temperature" not in body
+        assert body["max_completion_tokens"] == 50
         assert any("o3" in note and "no temperature" in note for note in client.adaptations)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -12,11 +12,11 @@ from judges.models.prices import Prices
 MINE = Prices({"openai/mine": Price(2.0, 10.0), "openai/cheap": Price(2.0, 10.0, 0.5, 4.0)})
 
 
-def usage(cached: int | None = None, written: int | None = None, reasoning: int | None = None) -> SimpleNamespace:
-    return SimpleNamespace(
-        prompt_tokens_details=SimpleNamespace(cached_tokens=cached, cache_creation_tokens=written),
-        completion_tokens_details=SimpleNamespace(reasoning_tokens=reasoning),
-    )
+def usage(cached: int | None = None, written: int | None = None, reasoning: int | None = None) -> dict[str, Any]:
+    return {
+        "prompt_tokens_details": {"cached_tokens": cached, "cache_creation_tokens": written},
+        "completion_tokens_details": {"reasoning_tokens": reasoning},
+    }
 
 
 def test_cached_tokens_cost_what_the_user_said() -> None:
@@ -52,7 +52,14 @@ def test_reasoning_is_billed_once_as_part_of_the_completion() -> None:
 
 def test_a_usage_that_cannot_be_changes_no_cost() -> None:
     plain = MINE.of("openai/cheap", 1000, 100)
-    for told in (None, usage(-5), usage(2000), usage(600, 600), usage(None, None, 10**9)):
+    for told in (
+        {},
+        {"prompt_tokens_details": None},
+        usage(-5),
+        usage(2000),
+        usage(600, 600),
+        usage(None, None, 10**9),
+    ):
         assert MINE.of_reply("openai/cheap", 1000, 100, told) == plain
 
 

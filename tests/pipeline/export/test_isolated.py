@@ -16,7 +16,7 @@ import pytest
 from judges.judge import judge
 from judges.judgment import Judgment, Outcome
 from judges.mlflow_layout import judge_inputs
-from judges.models.litellm_client import LiteLLMClient
+from judges.models.client import ModelClient
 from judges.program import JudgeSuite
 from judges.prompt import mlflow_reply
 from judges.render import render
@@ -103,7 +103,7 @@ def proof(
         )
         assert ran.returncode == 0, ran.stderr
         theirs, count = server.bodies, len(server.bodies)
-        client = LiteLLMClient(timeout=20)
+        client = ModelClient(timeout=20)
         judgments = {
             name: asyncio.run(judge(found.program, nasty_trace, client, 0, seed=5)) for name, found in exported.items()
         }

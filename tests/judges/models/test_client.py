@@ -10,6 +10,7 @@ import random
 import subprocess
 import sys
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,22 +18,24 @@ import pytest
 
 from judges.ledger.budget import Price, reserved_tokens
 from judges.lm import JudgeError, LMReply, LMRequest, Message
-from judges.models.litellm_client import LiteLLMClient, load_litellm
+from judges.models.client import ModelClient
+from judges.models.litellm_transport import load_litellm
 
 if TYPE_CHECKING:
+    from tests.judges.conftest import NewClient
     from tests.judges.scripted_server import ScriptedServer
 
     Servers = type[ScriptedServer]
 
 
-def ask(client: LiteLLMClient, request: LMRequest) -> LMReply:
+def ask(client: ModelClient, request: LMRequest) -> LMReply:
     return asyncio.run(client.complete(request))
 
 
-def test_a_reply(client: LiteLLMClient, scripted_server: Servers, key: str) -> None:
+def test_a_reply(client: ModelClient, scripted_server: Servers, key: str) -> None:
     with scripted_server(lambda _: "three") as server:
         reply = ask(client, server.request(seed=7))
-    assert reply == LMReply("three", "stop", prompt_tokens=100, completion_tokens=20, cost=None)
+    assert replace(reply, sent="") == LMReply("three", "stop", prompt_tokens=100, completion_tokens=20, cost=None)
     (received,) = server.requests
     assert received.path == "/v1/chat/completions"
     assert received.headers["authorization"] == f"Bearer {key}"
@@ -43,33 +46,33 @@ def test_a_reply(client: LiteLLMClient, scripted_server: Servers, key: str) -> N
     assert received.body["messages"][0] == {"role": "system", "content": "Be strict."}
 
 
-def test_text_arrives_as_it_was_sent(client: LiteLLMClient, scripted_server: Servers) -> None:
+def test_text_arrives_as_it_was_sent(client: ModelClient, scripted_server: Servers) -> None:
     text = 'Judge {this} {{and}} ✓ 日本 \x00 "quoted" \u2028'
     with scripted_server(lambda body: body["messages"][0]["content"]) as server:
         reply = ask(client, server.request(messages=(Message("user", text),)))
     assert reply.text == text
 
 
-def test_a_lone_surrogate_in_the_prompt_is_no_crash(client: LiteLLMClient, scripted_server: Servers) -> None:
+def test_a_lone_surrogate_in_the_prompt_is_no_crash(client: ModelClient, scripted_server: Servers) -> None:
     with scripted_server(lambda _: "fine") as server:
         assert ask(client, server.request(messages=(Message("user", "a\ud83db"),))).text == "fine"
 
 
 def test_null_content_that_was_cut_is_an_empty_reply_with_its_reason(
-    client: LiteLLMClient, scripted_server: Servers
+    client: ModelClient, scripted_server: Servers
 ) -> None:
     with scripted_server(lambda _: scripted_server.answer(body=scripted_server.chat(None, "length"))) as server:
         reply = ask(client, server.request())
     assert (reply.text, reply.finish_reason, reply.completion_tokens) == ("", "length", 20)
 
 
-def test_cut_text_keeps_its_reason(client: LiteLLMClient, scripted_server: Servers) -> None:
+def test_cut_text_keeps_its_reason(client: ModelClient, scripted_server: Servers) -> None:
     with scripted_server(lambda _: scripted_server.answer(body=scripted_server.chat('{"sco', "length"))) as server:
         reply = ask(client, server.request())
     assert (reply.text, reply.finish_reason) == ('{"sco', "length")
 
 
-def test_cached_tokens_are_read(client: LiteLLMClient, scripted_server: Servers) -> None:
+def test_cached_tokens_are_read(client: ModelClient, scripted_server: Servers) -> None:
     usage = {
         "prompt_tokens": 100,
         "completion_tokens": 5,
@@ -94,17 +97,16 @@ def test_cached_tokens_are_read(client: LiteLLMClient, scripted_server: Servers)
     ],
 )
 def test_usage_that_is_missing_or_cannot_be_is_zero_tokens_and_has_no_cost(
-    scripted_server: Servers, usage: dict[str, int | None] | None, told: tuple[int, int]
+    new_client: NewClient, scripted_server: Servers, usage: dict[str, int | None] | None, told: tuple[int, int]
 ) -> None:
-    client = LiteLLMClient(prices={"openai/any-model": Price(input=2.0, output=10.0)})
+    client = new_client(prices={"openai/any-model": Price(input=2.0, output=10.0)})
     with scripted_server(lambda _: scripted_server.answer(body=scripted_server.chat("x", usage=usage))) as server:
         reply = ask(client, server.request())
-    client.close()
     assert (reply.text, reply.prompt_tokens, reply.completion_tokens, reply.cost) == ("x", *told, None)
 
 
 @pytest.mark.parametrize("cached", [-5000, 5000])
-def test_a_cache_that_cannot_be_changes_no_cost(client: LiteLLMClient, scripted_server: Servers, cached: int) -> None:
+def test_a_cache_that_cannot_be_changes_no_cost(client: ModelClient, scripted_server: Servers, cached: int) -> None:
     usage = {"prompt_tokens": 1000, "completion_tokens": 100, "prompt_tokens_details": {"cached_tokens": cached}}
     with scripted_server(lambda _: scripted_server.answer(body=scripted_server.chat("x", usage=usage))) as server:
         reply = ask(client, server.request(model="openai/gpt-4o-mini"))
@@ -127,7 +129,7 @@ def test_no_text_takes_more_tokens_than_are_reserved() -> None:
         assert taken <= reserved_tokens(LMRequest("m", (Message("user", text),)))[0]
 
 
-def test_a_refusal_field_is_the_text(client: LiteLLMClient, scripted_server: Servers) -> None:
+def test_a_refusal_field_is_the_text(client: ModelClient, scripted_server: Servers) -> None:
     body = scripted_server.chat(None)
     body["choices"][0]["message"]["refusal"] = "I can't help with that."
     with scripted_server(lambda _: scripted_server.answer(body=body)) as server:
@@ -147,33 +149,32 @@ def test_a_refusal_field_is_the_text(client: LiteLLMClient, scripted_server: Ser
         "not a url",
     ],
 )
-def test_an_endpoint_that_cannot_be(client: LiteLLMClient, scripted_server: Servers, endpoint: str) -> None:
+def test_an_endpoint_that_cannot_be(client: ModelClient, scripted_server: Servers, endpoint: str) -> None:
     with scripted_server(lambda _: "x") as server, pytest.raises(JudgeError, match="accepted is a base URL") as caught:
         ask(client, server.request(endpoint=endpoint))
     assert "pass-word-1" not in str(caught.value)
 
 
-def test_a_key_that_is_echoed_is_not_in_the_reply(client: LiteLLMClient, scripted_server: Servers, key: str) -> None:
+def test_a_key_that_is_echoed_is_not_in_the_reply(client: ModelClient, scripted_server: Servers, key: str) -> None:
     with scripted_server(lambda _: f"hf_hub_download was called with {key}.") as server:
         assert ask(client, server.request()).text == "hf_hub_download was called with [hidden]."
 
 
 def test_a_local_server_needs_no_key(
-    client: LiteLLMClient, scripted_server: Servers, monkeypatch: pytest.MonkeyPatch
+    client: ModelClient, scripted_server: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
     with scripted_server(lambda _: "fine") as server:
         assert ask(client, server.request()).text == "fine"
 
 
-def test_cost_by_the_users_price(scripted_server: Servers) -> None:
-    client = LiteLLMClient(prices={"openai/any-model": Price(input=2.0, output=10.0)})
+def test_cost_by_the_users_price(new_client: NewClient, scripted_server: Servers) -> None:
+    client = new_client(prices={"openai/any-model": Price(input=2.0, output=10.0)})
     with scripted_server(lambda _: "x") as server:
         assert ask(client, server.request()).cost == pytest.approx((100 * 2.0 + 20 * 10.0) / 1e6)
-    client.close()
 
 
-def test_cost_by_litellms_table_counts_cached_tokens(client: LiteLLMClient, scripted_server: Servers) -> None:
+def test_cost_by_litellms_table_counts_cached_tokens(client: ModelClient, scripted_server: Servers) -> None:
     usage = {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100}
     cached = {**usage, "prompt_tokens_details": {"cached_tokens": 800}}
     answers = [scripted_server.answer(body=scripted_server.chat("x", usage=counts)) for counts in (usage, cached)]
@@ -186,7 +187,7 @@ def test_cost_by_litellms_table_counts_cached_tokens(client: LiteLLMClient, scri
 
 
 @pytest.mark.parametrize("model", ["openai/any-model", "any-model", "ollama/llama3", ""])
-def test_an_unknown_price_is_none(client: LiteLLMClient, model: str) -> None:
+def test_an_unknown_price_is_none(client: ModelClient, model: str) -> None:
     assert client.cost_of(LMRequest(model, ()), 1000, 100) is None
 
 
@@ -194,9 +195,9 @@ def test_nothing_is_printed_and_no_warning_shows(scripted_server: Servers, key: 
     """In a process of its own: what a user would see."""
     code = """
 import asyncio, sys
-from judges.models.litellm_client import LiteLLMClient
+from judges.models.client import ModelClient
 from judges.lm import LMError, LMRequest, Message
-client = LiteLLMClient(timeout=5.0, retries=0)
+client = ModelClient(timeout=5.0, retries=0)
 for i in range(int(sys.argv[2])):
     try:
         asyncio.run(client.complete(LMRequest("openai/any-model", (Message("user", str(i)),), endpoint=sys.argv[1])))
