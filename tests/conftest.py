@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tests.judges.scripted_server import ScriptedServer
     from tests.mlflow_rows import MlflowRows
     from tests.mlflow_server import MlflowServer
+    from tests.pipeline.batch.batch_server import BatchServer
 
 REPOSITORY = Path(__file__).parent.parent
 
@@ -46,6 +47,13 @@ def counting_model() -> type[CountingModel]:
     """A model in this process that counts what reaches it: see tests/judges/counting_model.py."""
     model: type[CountingModel] = _load("judges/counting_model").CountingModel
     return model
+
+
+@pytest.fixture
+def batch_server() -> Iterator[BatchServer]:
+    """A server on loopback with the batch APIs of OpenAI and Anthropic: see tests/pipeline/batch/batch_server.py."""
+    with _load("pipeline/batch/batch_server").BatchServer() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -14,9 +14,6 @@ from judges.models.litellm_transport import load_litellm
 URL = "/v1/chat/completions"
 MARK = "gpa-"
 _DIGITS = 40
-BATCH_PRICE = 0.5
-"""What OpenAI and Anthropic ask for a call in a batch, as a part of its usual price."""
-HALVED = ("openai", "anthropic")
 
 
 def custom_id(request: LMRequest) -> str:
@@ -31,12 +28,6 @@ def provider_of(model: str, endpoint: str = "") -> tuple[str, str]:
         return "simulated", model
     name, provider, _, _ = load_litellm().get_llm_provider(model=model, api_base=endpoint or None)
     return str(provider), str(name)
-
-
-def batch_price(request: LMRequest) -> float:
-    """A part of the usual price. A server of one's own gives no discount."""
-    halved = not request.endpoint and provider_of(request.model)[0] in HALVED
-    return BATCH_PRICE if halved else 1.0
 
 
 class Lines:

@@ -9,7 +9,8 @@ from judges.judgment import Outcome
 from judges.ledger.ledger_lm import LedgerLM, NotInLedger
 from judges.lm import LMError, LMReply, LMRequest
 from judges.plan import is_plan_request
-from pipeline.batch.calls import batch_price, custom_id
+from pipeline.batch.calls import custom_id
+from pipeline.batch.prices import BatchPrices
 from pipeline.batch.replies import Found, Replies
 from pipeline.evaluate import evaluate
 from pipeline.measure import Evaluation
@@ -32,6 +33,7 @@ class Elsewhere:
         self,
         lm: LedgerLM,
         replies: Replies | None = None,
+        prices: BatchPrices | None = None,
         note: Callable[[LMRequest], None] | None = None,
     ) -> None:
         self.asked: set[str] = set()
@@ -42,6 +44,7 @@ class Elsewhere:
         self._lm = lm
         self._ledger = LedgerLM(lm.inner, lm.ledger, lm.run, mode="replay")
         self._replies = replies or Replies()
+        self._prices = prices or BatchPrices({})
         self._note = note or (lambda _: None)
 
     async def complete(self, request: LMRequest) -> LMReply:
@@ -69,6 +72,8 @@ class Elsewhere:
             return None
 
     async def _file(self, request: LMRequest, found: Found) -> LMReply | None:
-        filed = self._lm.answer(request, found.reply, batch_price(request) if found.batch else 1.0)
-        self.filed += filed
+        reply = found.reply
+        if reply.cost is None:
+            reply = replace(reply, cost=self._prices.of_reply(request, reply, found.written, batch=found.batch))
+        self.filed += self._lm.answer(request, reply, self._prices.part(request) if found.batch else 1.0)
         return await self._kept(request)

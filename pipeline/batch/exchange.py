@@ -18,8 +18,8 @@ from judges.lm import BudgetExhausted, LMRequest
 from judges.models.connect import is_simulated
 from judges.render import estimate_tokens
 from pipeline.batch.call_files import CallFiles
-from pipeline.batch.calls import batch_price
 from pipeline.batch.elsewhere import Elsewhere, run_elsewhere
+from pipeline.batch.prices import BatchPrices
 from pipeline.batch.replies import Replies, read_replies
 from pipeline.config import PipelineError
 from pipeline.measure import Evaluation, Measurement, open_evaluation
@@ -88,14 +88,14 @@ class _Export:
         self.why: str | None = None
         self._budget = task.work.budget
         self._cost_of = task.models.cost_of
+        self._prices = BatchPrices(task.work.prices)
         self._files = files
         self._taken = spent
 
     def add(self, request: LMRequest) -> None:
         most = reserved_tokens(request)
-        price = batch_price(request)
-        cost = self._cost_of(request, *most)
-        call = Usage(1, sum(most), (cost or 0.0) * price)
+        cost = self._cost_of(request, *most) or 0.0
+        call = Usage(1, sum(most), cost * self._prices.part(request))
         self.why = self.why or self._budget.excess(self._taken, call)
         if self.why:
             self.left += 1
@@ -103,11 +103,11 @@ class _Export:
         taken = self._taken
         self._taken = Usage(taken.calls + 1, taken.tokens + call.tokens, taken.cost + call.cost)
         prompt = sum(estimate_tokens(message.content) for message in request.messages)
-        expected = self._cost_of(request, prompt, request.max_tokens)
+        expected = self._prices.expected(request, prompt, request.max_tokens)
         self.calls += 1
         self.prompt += prompt
         self.completion += request.max_tokens
-        self.dollars = None if expected is None or self.dollars is None else self.dollars + expected * price
+        self.dollars = None if expected is None or self.dollars is None else self.dollars + expected
         self._files.add(request)
 
 
@@ -144,7 +144,7 @@ def import_replies(work: Measurement, paths: Sequence[Path], say: Say) -> Import
     replies = read_replies(paths)
     task = open_evaluation(work, say)
     with task.open_lm() as lm:
-        asked = Elsewhere(lm, replies)
+        asked = Elsewhere(lm, replies, BatchPrices(work.prices))
         run_elsewhere(task, asked)
         spent = lm.spent()
     _refuse(replies, asked)

@@ -24,11 +24,13 @@ _STOPS = {"max_tokens": "length", "refusal": "content_filter"}
 
 @dataclass(frozen=True)
 class Found:
-    """A reply of a file, and where it stands. `batch`: a provider's batch API gave it, at its price for batches."""
+    """A reply of a file, and where it stands. `batch`: a provider's batch API gave it, at its price for batches.
+    `written`: tokens of the prompt that were put into the provider's cache."""
 
     reply: LMReply
     where: str
     batch: bool
+    written: int = 0
 
 
 @dataclass
@@ -79,7 +81,7 @@ def _read(row: Any, where: str, replies: Replies) -> None:
     elif name in replies.found:
         replies.repeated += 1
     else:
-        replies.found[name] = Found(ended, where, batch="text" not in row)
+        replies.found[name] = Found(ended, where, "text" not in row, min(_written(row), ended.prompt_tokens))
 
 
 def _plain(row: Mapping[str, Any], where: str) -> LMReply:
@@ -129,6 +131,12 @@ def _of_anthropic(result: Mapping[str, Any], where: str) -> LMReply | str:
         )
     except (TypeError, LookupError, AttributeError):
         raise _NoReply(f"{where}: succeeded, and there is no message as Anthropic writes it") from None
+
+
+def _written(row: Mapping[str, Any]) -> int:
+    message = row["result"].get("message") if isinstance(row.get("result"), Mapping) else None
+    usage = message.get("usage") if isinstance(message, Mapping) else None
+    return _count(usage.get("cache_creation_input_tokens")) if isinstance(usage, Mapping) else 0
 
 
 def _reply(text: Any, finish_reason: Any, usage: Any, cost: float | None = None) -> LMReply:

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from judges.lm import LMReply, LMRequest, Message
-from labeled_traces.files import parse_json, read_lines
+from labeled_traces.files import parse_json, read_lines, read_text
+from labeled_traces.trace import text_hash
+from pipeline.batch.providers import Status
 
 
 def request_of(row: dict[str, Any]) -> LMRequest:
@@ -47,3 +49,26 @@ def _line(row: dict[str, Any], reply: LMReply) -> dict[str, Any]:
         "usage": {**usage, "total_tokens": reply.prompt_tokens + reply.completion_tokens},
     }
     return {"custom_id": row["custom_id"], "response": {"status_code": 200, "body": body}, "error": None}
+
+
+class Simulated:
+    """See `Provider`: the batch has ended as soon as it is there, and its replies are made when they are asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def upload(self, _: Path, /) -> str:
+        return "simulated"
+
+    def create(self, path: Path, _: str, /) -> str:
+        return f"simulated-{text_hash(read_text(path))[:8]}"
+
+    def created(self, _file_id: str, _calls: int, _since: float, /) -> list[str]:
+        return []
+
+    def status(self, batch_id: str) -> Status:
+        calls = sum(1 for _ in read_lines(self._path))
+        return Status("completed", {"total": calls, "completed": calls, "failed": 0}, {"replies": batch_id})
+
+    def content(self, _: str, /) -> bytes:
+        return "".join(f"{line}\n" for line in answers(self._path)).encode()

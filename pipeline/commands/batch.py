@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,33 +13,60 @@ from pipeline.hints import command
 
 if TYPE_CHECKING:
     from pipeline.batch.exchange import Exported, Imported
+    from pipeline.batch.jobs import Batch
+    from pipeline.batch.providers import Status
 
 HELP = "Answer an evaluation's calls elsewhere: with a batch API at half the price, by a person or by another system."
 EXAMPLES = """\
-examples, the whole way (the options between DATA and --out are those of `gpa-judges evaluate`):
+examples: the whole way (the options after DATA are those of `gpa-judges evaluate`, and the same in every step)
   gpa-judges batch export data.jsonl --model openai/gpt-5 --repeats 3 --out calls.jsonl
-  gpa-judges batch import data.jsonl --model openai/gpt-5 --repeats 3 --replies replies*.jsonl
-  gpa-judges batch export data.jsonl --model openai/gpt-5 --repeats 3 --out calls.jsonl      (what is still missing)
-  gpa-judges evaluate data.jsonl --model openai/gpt-5 --repeats 3                           (ends without a call)
+  gpa-judges batch submit calls.jsonl --model openai/gpt-5
+  gpa-judges batch status calls.jsonl
+  gpa-judges batch fetch calls.jsonl
+  gpa-judges batch import data.jsonl --model openai/gpt-5 --repeats 3 --replies replies-*.jsonl errors-*.jsonl
+  gpa-judges batch export data.jsonl --model openai/gpt-5 --repeats 3 --out calls.jsonl    (a second round: see below)
+  gpa-judges evaluate data.jsonl --model openai/gpt-5 --repeats 3                         (ends without a call)
 
-`gpa-judges batch COMMAND --help` explains each.
+A person or another system can answer calls.jsonl instead of submit, status and fetch: a line of {"custom_id", "text"}
+for each. Some calls follow from replies: judges of plans are shown the plan that another call extracts, and a reply
+that was cut is asked for again with a larger limit. Export again until nothing is missing, or let `evaluate` make the
+calls that are left. `gpa-judges batch STEP --help` explains each step; simulated/default is a model to try it out.
 """
 _EXPORT = """\
-Writes the calls that the evaluation still has to make, as OpenAI's batch API takes them: one JSON object a line, with
-"custom_id" and "body". Nothing is sent, and nothing is charged. Some calls follow from replies: the judges of plans are
-shown the plan that another call extracts, and a reply that was cut is asked for again. They come in the next round:
-import the replies, then export again, until nothing is left.
+example:
+  gpa-judges batch export data.jsonl --model openai/gpt-5 --repeats 3 --out calls.jsonl
 
-Calls of several models, or more than a provider takes at once, become calls-1.jsonl, calls-2.jsonl ...
-simulated/default is a model to try it out.
+Writes the calls that the evaluation still has to make, as OpenAI's batch API takes them: one JSON object a line, with
+"custom_id" and "body". Nothing is sent or charged. A cap (--max-dollars) leaves out calls that could pass it, at the
+most that each can cost. Calls of several models, or more than a provider takes at once, become calls-1.jsonl,
+calls-2.jsonl ... What an earlier export wrote under these names is replaced.
 """
 _IMPORT = """\
+example:
+  gpa-judges batch import data.jsonl --model openai/gpt-5 --repeats 3 --replies replies-*.jsonl errors-*.jsonl
+
 Reads replies into the evaluation's ledger, in any order, complete or not, as often as you like. Lines may be
   {"custom_id": ..., "response": {"status_code": 200, "body": {...}}, "error": null}     OpenAI, and its error files
   {"custom_id": ..., "result": {"type": "succeeded", "message": {...}}}                  Anthropic
   {"custom_id": ..., "text": "the reply"}                                                a person or another system
 The last may tell "usage": {"prompt_tokens", "completion_tokens"} and "cost" in dollars: what is not told counts as the
 most that the call could have cost. Calls that failed or expired stay open. A reply to another evaluation is refused.
+"""
+_SUBMIT = """\
+example:
+  gpa-judges batch submit calls*.jsonl --model openai/gpt-5
+
+Uploads each file and starts its batch, with OpenAI or Anthropic (or simulated/..., to try it). The key comes from the
+environment (OPENAI_API_KEY, ANTHROPIC_API_KEY). What was submitted stands in calls.batches.json beside calls.jsonl, so
+the same file again starts no second batch, also after a kill at any moment. --endpoint: another server with OpenAI's
+batch API.
+"""
+_FETCH = """\
+example:
+  gpa-judges batch fetch calls*.jsonl
+
+Saves what a batch that has ended gave, also one that expired or was cancelled, as replies-<batch>.jsonl and
+errors-<batch>.jsonl beside the calls. Then `gpa-judges batch import`.
 """
 
 
@@ -49,6 +78,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     one = _step(steps, "import", "read replies into the evaluation's ledger", _IMPORT)
     add_evaluation(one)
     one.add_argument("--replies", type=Path, nargs="+", required=True, metavar="FILE", help="replies and errors")
+    one = _step(steps, "submit", "send calls to a batch API", _SUBMIT)
+    one.add_argument("calls", type=Path, nargs="+", metavar="CALLS", help="files that `batch export` wrote")
+    one.add_argument("--model", required=True, metavar="NAME", help="the model that export was given")
+    one.add_argument("--endpoint", default="", metavar="URL", help="base URL of a server with OpenAI's batch API")
+    for name, what, epilog in (("status", "how batches stand", ""), ("fetch", "save what batches gave", _FETCH)):
+        one = _step(steps, name, what, epilog)
+        one.add_argument("calls", type=Path, nargs="+", metavar="CALLS", help="files that were submitted")
 
 
 def _step(steps: Any, name: str, help_text: str, epilog: str) -> argparse.ArgumentParser:
@@ -123,4 +159,52 @@ def _after_import(args: argparse.Namespace, done: Imported) -> list[str]:
     return [*([again] if done.missing else []), f"  {command('evaluate', *same_options(args))}    ({ends})"]
 
 
-_STEPS: dict[str, Callable[[argparse.Namespace, Output], None]] = {"export": _export, "import": _import}
+def _submit(args: argparse.Namespace, out: Output) -> None:
+    from pipeline.batch.jobs import submit
+
+    batches = {path: submit(path, args.model, args.endpoint, out.say) for path in args.calls}
+    lines = [f"{path}: {batch.calls:,} calls, batch {batch.batch_id}" for path, batch in batches.items()]
+    following = [f"  {command('batch', step, *args.calls)}" for step in ("status", "fetch")]
+    out.result("\n".join([*lines, "", "Next:", *following]), [_row(path, batch) for path, batch in batches.items()])
+
+
+def _status(args: argparse.Namespace, out: Output) -> None:
+    from pipeline.batch.jobs import look
+
+    found = [(path, *one) for path in args.calls for one in look(path)]
+    out.result("\n".join(_standing(*one) for one in found), [_row(*one) for one in found])
+
+
+def _fetch(args: argparse.Namespace, out: Output) -> None:
+    from pipeline.batch.jobs import fetch
+
+    found = [(path, *one) for path in args.calls for one in fetch(path, out.say)]
+    lines = [_standing(*one) for one in found]
+    files = [path.with_name(name) for path, batch, _ in found for name in batch.files]
+    if files:
+        said = shlex.join(map(str, files))
+        lines += [
+            "",
+            "Next, with the options of `batch export`:",
+            f"  gpa-judges batch import DATA ... --replies {said}",
+        ]
+    out.result("\n".join(lines), [_row(*one) for one in found])
+
+
+def _standing(path: Path, batch: Batch, status: Status) -> str:
+    counts = ", ".join(f"{count:,} {name}" for name, count in status.counts.items())
+    return "; ".join(filter(None, [f"{path}: {status.status}", f"batch {batch.batch_id}", counts, status.detail]))
+
+
+def _row(path: Path, batch: Batch, status: Status | None = None) -> dict[str, Any]:
+    found = {"calls_file": str(path), **asdict(batch)}
+    return found if status is None else {**found, "counts": dict(status.counts), "detail": status.detail}
+
+
+_STEPS: dict[str, Callable[[argparse.Namespace, Output], None]] = {
+    "export": _export,
+    "import": _import,
+    "submit": _submit,
+    "status": _status,
+    "fetch": _fetch,
+}

@@ -1,0 +1,208 @@
+"""Batches at a provider. What was submitted stands in a small file beside the calls, so nothing is paid twice."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from judges.models.connect import check_name
+from judges.redact import hide_values
+from labeled_traces.files import parse_json, read_lines, read_text, write_lines
+from labeled_traces.trace import TraceError
+from pipeline.batch.call_files import is_call
+from pipeline.batch.calls import provider_of
+from pipeline.batch.connect import open_provider
+from pipeline.batch.providers import ENDED, Provider, Status
+from pipeline.config import PipelineError
+from pipeline.prepare import Say
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One submission of a file's content (`sha256`). `file_id`, `batch_id`: the provider's, empty before it has told
+    them. `tried`: when the creation was begun (Unix time), 0 before. `status`: the last one that was seen. `fetched`:
+    it has ended, and `files` beside the calls are what it gave."""
+
+    sha256: str
+    calls: int
+    provider: str
+    model: str
+    endpoint: str = ""
+    submitted: str = ""
+    file_id: str = ""
+    tried: float = 0.0
+    batch_id: str = ""
+    status: str = ""
+    fetched: bool = False
+    files: tuple[str, ...] = ()
+
+    @property
+    def open(self) -> bool:
+        """Whether it may be running, or has replies that were not fetched."""
+        return not self.fetched and self.status != "failed" and bool(self.tried)
+
+
+@dataclass
+class Submissions:
+    """The batches of one file of calls, in `<name>.batches.json` beside it."""
+
+    calls: Path
+    batches: list[Batch]
+
+    @classmethod
+    def of(cls, calls: Path) -> Submissions:
+        """
+        Raises:
+            TraceError: the file beside it is damaged.
+        """
+        path = state_path(calls)
+        if not path.exists():
+            return cls(calls, [])
+        try:
+            rows = parse_json(read_text(path), str(path))["batches"]
+            return cls(calls, [Batch(**{**row, "files": tuple(row["files"])}) for row in rows])
+        except (TypeError, KeyError) as error:
+            raise TraceError(
+                f"{path}: not what `batch submit` wrote ({error}): restore it; it says what is paid"
+            ) from error
+
+    def put(self, batch: Batch) -> Batch:
+        """Adds it, or replaces the last state of it, on disk before anything else happens."""
+        same = [i for i, known in enumerate(self.batches) if known.sha256 == batch.sha256]
+        if same:
+            self.batches[same[-1]] = batch
+        else:
+            self.batches.append(batch)
+        rows = [asdict(one) for one in self.batches]
+        write_lines(state_path(self.calls), [json.dumps({"calls": self.calls.name, "batches": rows}, indent=1)])
+        return batch
+
+
+def state_path(calls: Path) -> Path:
+    return calls.with_suffix(".batches.json")
+
+
+def submit(calls: Path, model: str, endpoint: str, say: Say) -> Batch:
+    """Uploads a file of calls and starts its batch; the same content again is the same batch.
+
+    Raises:
+        PipelineError, TraceError, JudgeError: not a file of calls to this model; or an earlier content of the file is
+            not settled, so its calls could be paid twice.
+        LMError: the provider failed or refused. The same command again goes on.
+    """
+    check_name(model, endpoint)
+    provider, name = provider_of(model, endpoint)
+    fresh = Batch(_sha256(calls), _check(calls, name), provider, model, endpoint)
+    told = Submissions.of(calls)
+    batch = next((one for one in told.batches if one.sha256 == fresh.sha256), None)
+    service = open_provider(provider, endpoint, calls)
+    if batch is not None and batch.batch_id:
+        batch = told.put(replace(batch, status=service.status(batch.batch_id).status))
+        if batch.status != "failed":
+            say(f"{calls} was submitted before: batch {batch.batch_id}, {batch.status}")
+            return batch
+        batch = None
+    if others := [one for one in told.batches if one.open and one.sha256 != fresh.sha256]:
+        raise PipelineError(
+            f"{calls} held other calls when batch {others[0].batch_id or '(interrupted)'} was submitted, and what that "
+            f"gave is not fetched: accepted after `batch fetch {calls}`, `batch import` and a new `batch export`; "
+            "else calls could be paid twice"
+        )
+    batch = told.put(batch or fresh)
+    if not batch.file_id:
+        batch = told.put(replace(batch, file_id=service.upload(calls)))
+    batch_id = _adopt(service, batch, calls) if batch.tried else ""
+    if not batch_id:
+        batch = told.put(replace(batch, tried=time.time()))
+        batch_id = service.create(calls, batch.file_id)
+    return told.put(replace(batch, batch_id=batch_id, submitted=datetime.now(UTC).isoformat(timespec="seconds")))
+
+
+def _adopt(service: Provider, batch: Batch, calls: Path) -> str:
+    """The batch of an attempt that was interrupted; empty where it made none."""
+    found = service.created(batch.file_id, batch.calls, batch.tried)
+    if len(found) > 1:
+        raise PipelineError(
+            f"the last `batch submit {calls}` was interrupted, and {' or '.join(found)} may be its batch: accepted is "
+            f"the right one's id, written as batch_id into {state_path(calls)}"
+        )
+    return found[0] if found else ""
+
+
+def look(calls: Path) -> list[tuple[Batch, Status]]:
+    """Every batch of the file and how it stands now.
+
+    Raises:
+        PipelineError: nothing was submitted.
+        LMError: the provider failed.
+    """
+    told = Submissions.of(calls)
+    if not told.batches:
+        raise PipelineError(f"{calls} was not submitted (there is no {state_path(calls)}): accepted is that, first")
+    found = []
+    for batch in list(told.batches):
+        if batch.batch_id:
+            status = open_provider(batch.provider, batch.endpoint, calls).status(batch.batch_id)
+            found.append((told.put(replace(batch, status=status.status)), status))
+        else:
+            found.append((batch, Status("interrupted", detail="start the last `batch submit` again")))
+    return found
+
+
+def fetch(calls: Path, say: Say) -> list[tuple[Batch, Status]]:
+    """Saves the replies and errors of batches that have ended, beside the calls. Raises as `look` does."""
+    found = look(calls)
+    told = Submissions.of(calls)
+    for i, (batch, status) in enumerate(found):
+        if status.status in ENDED and not batch.fetched:
+            files = tuple(_save(calls, batch, status, say))
+            found[i] = told.put(replace(batch, fetched=True, files=files)), status
+    return found
+
+
+def _save(calls: Path, batch: Batch, status: Status, say: Say) -> Iterator[str]:
+    service = open_provider(batch.provider, batch.endpoint, calls)
+    for kind, file_id in status.files.items():
+        path = calls.with_name(f"{kind}-{batch.batch_id}.jsonl")
+        text = hide_values(service.content(file_id).decode("utf-8", "replace"))
+        write_lines(path, text.removesuffix("\n").split("\n"))
+        say(f"saved {path}")
+        yield path.name
+
+
+def _sha256(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise PipelineError(
+            f"{path}: cannot be read ({error.strerror}): accepted is what `batch export` wrote"
+        ) from None
+
+
+def _check(path: Path, model: str) -> int:
+    """How many calls the file holds.
+
+    Raises:
+        PipelineError: a line is no call, or one to another model.
+    """
+    calls = 0
+    for number, line in read_lines(path):
+        row: Any = parse_json(line, f"{path}, line {number}")
+        if not is_call(row):
+            raise PipelineError(f"{path}, line {number}: no call: accepted is a file that `batch export` wrote")
+        if row["body"].get("model") != model:
+            raise PipelineError(
+                f"{path}, line {number}: a call to {row['body'].get('model')}, not to {model}: accepted is the --model "
+                "that `batch export` was given"
+            )
+        calls += 1
+    if not calls:
+        raise PipelineError(f"{path} holds no calls: accepted is a file that `batch export` wrote")
+    return calls
