@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import statistics
 import sys
@@ -56,7 +57,7 @@ def main() -> None:
     os.environ |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "PYTHONWARNINGS": "ignore"}
     workers = {arm: ProcessPoolExecutor(1, mp_context=get_context("spawn")) for arm in args.arms}
     for in_flight, latency in [(n, s) for n in args.in_flight for s in args.latency] or SETTINGS:
-        traces = -(-(args.calls or _calls(in_flight, latency)) // 7)
+        traces = -(-(args.calls or _calls(in_flight)) // 7)
         with Loopback(latency) as server:
             found += _setting(workers, server, Job(server.endpoint, in_flight, traces, args.layout), latency, args)
     for worker in workers.values():
@@ -67,7 +68,7 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m experiments.calls", description=__doc__)
-    parser.add_argument("--calls", type=int, help="judge calls of each run (about 5 seconds' worth)")
+    parser.add_argument("--calls", type=int, help="judge calls of each run (28 times what is in flight)")
     parser.add_argument("--in-flight", type=int, nargs="+", default=[], help="with --latency, instead of 32 and 128")
     parser.add_argument("--latency", type=float, nargs="+", default=[0.1], help="seconds, with --in-flight (0.1)")
     parser.add_argument("--arms", nargs="+", choices=tuple(ARMS), default=tuple(ARMS))
@@ -80,9 +81,10 @@ def _arguments() -> argparse.Namespace:
     return args
 
 
-def _calls(in_flight: int, latency: float) -> int:
-    """Long enough that the start and the end weigh little, short enough for four arms."""
-    return max(10 * in_flight, min(1400, round(5 * in_flight / latency)))
+def _calls(in_flight: int) -> int:
+    """So many that the start and the end weigh little: about 28 times what is in flight, of whole traces and rounds."""
+    whole = math.lcm(7, in_flight)
+    return whole * max(1, round(28 * in_flight / whole))
 
 
 def _setting(

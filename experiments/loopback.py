@@ -43,7 +43,7 @@ class Loopback:
 
     def __init__(self, latency: float) -> None:
         command = [sys.executable, "-m", "experiments.loopback", str(latency)]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         port = self._process.stdout.readline().strip()
         self.endpoint = f"http://127.0.0.1:{port}/v1"
@@ -133,7 +133,8 @@ async def _serve(latency: float) -> None:
     site = web.TCPSite(runner, "127.0.0.1", 0, backlog=1024)
     await site.start()
     print(runner.addresses[0][1], flush=True)
-    await asyncio.Event().wait()
+    # Its end is the end of whoever started this.
+    await asyncio.to_thread(sys.stdin.read)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from typing import TypeAlias
 
 from judges.plan import wants_plan
 from judges.program import MLFLOW, JudgeProgram
+from judges.prompt import PLAN_DIMENSIONS
 
 Place: TypeAlias = tuple[int, int]
 """Number of a trace, and of one of its readings."""
@@ -17,10 +17,11 @@ Place: TypeAlias = tuple[int, int]
 class CallOrder:
     """The readings of one trace are the same for all: (program, repeat), in the order in which they are to be made.
 
-    Judges and repeats of a trace share the beginning of their prompts. One reading goes first and warms the cache of
-    it; when it has ended the others follow, at once if there is room. The same holds for an extracted plan: one reading
-    gets it, then those follow that are shown it. Earlier traces go first, but the next trace is begun while there are
-    still `ahead` readings that could start, so that its first reading, which the others wait for, keeps no slot empty.
+    All of them share the beginning of their prompts, and the repeats of a judge the whole of it. So one reading goes
+    first and warms the cache for the others, and so does each judge's first one for its repeats; whoever has waited for
+    one that has ended starts at once if there is room. The same holds for an extracted plan: one reading gets it, then
+    those follow that are shown it. Earlier traces go first, but the next trace is begun while there are still `ahead`
+    readings that could start: while its first one is made, the others keep no slot empty.
 
     Nothing is made before it is needed: what is kept is as large as the traces that are begun.
     """
@@ -53,25 +54,25 @@ def _dependencies(programs: Sequence[JudgeProgram]) -> tuple[list[int], list[lis
     """The readings that wait for none, and for each reading those that wait for it."""
     leaders: dict[Hashable, int] = {}
     firsts: list[int] = []
-    followers: dict[int, list[int]] = defaultdict(list)
+    followers: list[list[int]] = [[] for _ in programs]
     for number, program in enumerate(programs):
-        prefix, plan = _prefix(program), _plan(program)
-        # Whoever has shown the plan has warmed the prefix as well.
-        before = leaders.get(plan, leaders.get(prefix))
+        shared = _shared(program)
+        before = next((leaders[part] for part in shared if part in leaders), None)
         (firsts if before is None else followers[before]).append(number)
-        leaders.setdefault(prefix, number)
-        if plan is not None:
-            leaders.setdefault(plan, number)
-    return firsts, [followers[number] for number in range(len(programs))]
+        for part in shared:
+            leaders.setdefault(part, number)
+    return firsts, followers
 
 
-def _prefix(program: JudgeProgram) -> Hashable:
-    """Equal where the prompts of one trace begin alike: in the layout `mlflow` those of one judge alone."""
+def _shared(program: JudgeProgram) -> list[Hashable]:
+    """What the calls of two readings of a trace have in common where these are equal, from the most to the least.
+
+    The whole prompt; the extracted plan; what stands before the judge's texts with the schema of the reply, which
+    providers put before it; and without. In the layout `mlflow` the judge's texts come first.
+    """
     knobs = program.knobs
-    alone = program.dimension if knobs.layout == MLFLOW else None
-    return knobs.model, knobs.endpoint, knobs.trace_tokens, alone
-
-
-def _plan(program: JudgeProgram) -> Hashable:
-    """Equal where one plan extraction serves; None where none is shown."""
-    return (_prefix(program), program.knobs.max_tokens) if wants_plan(program) else None
+    before = (knobs.model, knobs.endpoint, knobs.trace_tokens)
+    if knobs.layout == MLFLOW:
+        return [program.hash]
+    plan: list[Hashable] = [("plan", before, knobs.max_tokens)] if wants_plan(program) else []
+    return [program.hash, *plan, (before, program.dimension in PLAN_DIMENSIONS), before]

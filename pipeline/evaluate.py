@@ -30,8 +30,8 @@ _FAILED = (Outcome.PROVIDER_ERROR, Outcome.TIMEOUT)
 class EvaluateSettings:
     """`repeats` readings of every trace by every judge, numbered from `first_repeat` (other numbers are fresh calls).
 
-    `concurrency` bounds the judgments in flight; 1 keeps one trace's judges strictly back to back, which is best for
-    a local server with one slot. `progress` names a progress bar on stderr, shown on a terminal only.
+    `concurrency` bounds the judgments in flight; 1 keeps the judges of a trace and the repeats of a judge strictly back
+    to back, which is best for a local server with one slot. `progress` names a progress bar on stderr, shown on a terminal only.
     """
 
     repeats: int = 1
@@ -68,8 +68,8 @@ async def evaluate_async(
 
     The findings are raw: the suite's rule is not applied.
 
-    One judgment of each trace goes first and warms the beginning of the prompt that all of them share; the others
-    follow at once, earlier traces first (see `CallOrder`). A failed call is a judgment with an outcome; a programming
+    One judgment of each trace goes first and warms the beginning of the prompt that all of them share, and each judge's
+    first one goes before its repeats; the others follow at once, earlier traces first (see `CallOrder`). A failed call is a judgment with an outcome; a programming
     error is not caught.
 
     Raises:
@@ -143,9 +143,8 @@ class _Run:
         self.rows = rows
         self.lm = lm
         self.settings = settings
-        self.programs = list(suite.programs.values())
         repeats = range(settings.first_repeat, settings.first_repeat + settings.repeats)
-        self.readings = [(program, repeat) for repeat in repeats for program in self.programs]
+        self.readings = [(program, repeat) for program in suite.programs.values() for repeat in repeats]
         self.most = max(1, settings.concurrency)
         self.order = CallOrder(len(rows), self.readings, ahead=self.most)
         self.working = 0
@@ -161,12 +160,10 @@ class _Run:
         except BaseExceptionGroup as errors:
             # The first error as it is; the group has cancelled the others.
             raise errors.exceptions[0] from None
-        # Made repeat by repeat, told judge by judge.
-        numbers = sorted(range(len(self.readings)), key=lambda number: number % len(self.programs))
         judgments = [
-            self.done.get((trace, number)) or _not_run(row, *self.readings[number])
+            self.done.get((trace, number)) or _not_run(row, *reading)
             for trace, row in enumerate(self.rows)
-            for number in numbers
+            for number, reading in enumerate(self.readings)
         ]
         if isinstance(self.stopped, BudgetExhausted):
             missing = total - len(self.done)

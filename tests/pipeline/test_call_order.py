@@ -15,7 +15,7 @@ PLANS = ("plan_quality", "plan_adherence")
 
 def readings(repeats: int, **knobs: object) -> list[tuple[JudgeProgram, int]]:
     suite = seed_suite(Knobs(**knobs))  # type: ignore[arg-type]
-    return [(program, repeat) for repeat in range(repeats) for program in suite.programs.values()]
+    return [(program, repeat) for program in suite.programs.values() for repeat in range(repeats)]
 
 
 def played(order: CallOrder, slots: int, seconds: int = 1) -> tuple[list[tuple[int, Place]], int]:
@@ -36,12 +36,12 @@ def played(order: CallOrder, slots: int, seconds: int = 1) -> tuple[list[tuple[i
 @pytest.mark.parametrize(
     ("traces", "repeats", "slots", "seconds"),
     [
-        (1, 5, 64, 2),  # one goes first, all others at once
+        (1, 5, 64, 4),  # one, five judges, the judge that shares their schema, its repeats
         (1, 1, 1, 7),
-        (3, 5, 64, 3),  # 105 of them: 3 first, then 64 and 38
+        (3, 5, 64, 4),
         (46, 1, 32, 11),  # 322 of them: 10.1 rounds
-        (100, 5, 32, 110),  # 3,500: 109.4 rounds
-        (1000, 1, 128, 55),  # 7,000: 54.7 rounds
+        (100, 5, 32, 111),  # 3,500: 109.4 rounds, and at the end the one that waits for the last
+        (1000, 1, 128, 56),  # 7,000: 54.7 rounds
     ],
 )
 def test_slots_stay_full_as_long_as_there_is_work(traces: int, repeats: int, slots: int, seconds: int) -> None:
@@ -64,11 +64,10 @@ def test_each_is_taken_once_and_the_first_of_a_trace_alone(
     ]
     for trace in range(traces):
         when = {number: now for now, (of, number) in starts if of == trace}
-        if layout == MLFLOW:  # there a judge shares its prompt with nobody but its own repeats
-            pairs = [(number % 7, number) for number in range(7, len(every))]
-        else:
-            pairs = [(0, number) for number in range(1, len(every))]
-            shown = [number for number, (program, _) in enumerate(every) if plans and program.dimension in PLANS]
+        pairs = [(number - repeat, number) for number, (_, repeat) in enumerate(every) if repeat]
+        if layout != MLFLOW:  # there a judge shares its prompt with nobody but its own repeats
+            pairs += [(0, number) for number in range(1, len(every))]
+            shown = [number for number, (program, _) in enumerate(every) if program.dimension in PLANS]
             pairs += [(shown[0], number) for number in shown[1:]]
         assert all(when[first] < when[later] for first, later in pairs)
 
@@ -85,12 +84,14 @@ def test_the_plan_is_had_once_and_holds_up_nobody_else() -> None:
     first = order.take()
     assert first == (0, 0)
     assert order.take() is None
-    assert order.ended(first) == 14 - 1 - 3
+    assert order.ended(first) == 6
     second = [every[place[1]] for place in iter(order.take, None)]
-    shown = [(program.dimension, repeat) for program, repeat in second if program.dimension in PLANS]
-    assert shown == [("plan_quality", 0)]
-    assert len(second) == 10
-    assert order.ended((0, list(DIMENSIONS).index("plan_quality"))) == 3
+    assert [program.dimension for program, repeat in second if not repeat] == [
+        name for name in list(DIMENSIONS)[1:] if name != "plan_adherence"
+    ]
+    assert order.ended((0, 2 * list(DIMENSIONS).index("plan_quality"))) == 2
+    third = [every[place[1]] for place in iter(order.take, None)]
+    assert [(program.dimension, repeat) for program, repeat in third] == [("plan_quality", 1), ("plan_adherence", 0)]
 
 
 def test_earlier_traces_go_first() -> None:
