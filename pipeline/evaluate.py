@@ -31,7 +31,8 @@ class EvaluateSettings:
     """`repeats` readings of every trace by every judge, numbered from `first_repeat` (other numbers are fresh calls).
 
     `concurrency` bounds the judgments in flight; 1 keeps the judges of a trace and the repeats of a judge strictly back
-    to back, which is best for a local server with one slot. `progress` names a progress bar on stderr, shown on a terminal only.
+    to back, which is best for a local server with one slot. `progress` names a progress bar on stderr, shown on a
+    terminal only.
     """
 
     repeats: int = 1
@@ -69,8 +70,8 @@ async def evaluate_async(
     The findings are raw: the suite's rule is not applied.
 
     One judgment of each trace goes first and warms the beginning of the prompt that all of them share, and each judge's
-    first one goes before its repeats; the others follow at once, earlier traces first (see `CallOrder`). A failed call is a judgment with an outcome; a programming
-    error is not caught.
+    first one goes before its repeats; the others follow at once, earlier traces first (see `CallOrder`). A failed call
+    is a judgment with an outcome; a programming error is not caught.
 
     Raises:
         EvaluationStopped: the budget ended; it carries all judgments.
