@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 
 from judges.lm import LMError
-from judges.models.litellm_client import load_litellm
+from judges.models.litellm_transport import load_litellm
 from judges.redact import redact
 from labeled_traces.files import parse_json, read_lines
 from pipeline.batch.providers import SECONDS, Status, calling

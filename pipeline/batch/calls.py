@@ -8,8 +8,9 @@ from typing import Any
 from judges.lm import JudgeError, LMRequest
 from judges.models.connect import is_simulated
 from judges.models.failure import Failure
-from judges.models.form import Form
+from judges.models.form import Form, known_form
 from judges.models.litellm_transport import load_litellm
+from judges.models.transport import messages_of
 
 URL = "/v1/chat/completions"
 MARK = "gpa-"
@@ -41,21 +42,28 @@ class Lines:
         Raises:
             JudgeError: the model takes no request of this kind.
         """
+        name, form = self._form(request)
+        body = {"model": name, "messages": messages_of(request), **form.arguments(request)}
+        return {"custom_id": custom_id(request), "method": "POST", "url": URL, "body": body}
+
+    def sent(self, request: LMRequest) -> str:
+        """What is sent beside the messages, as `LMReply.sent` has it."""
+        name, form = self._form(request)
+        return form.sent(request, name)
+
+    def _form(self, request: LMRequest) -> tuple[str, Form]:
         shape = (request.model, request.endpoint, request.schema is not None, request.seed is not None)
         if shape not in self._known:
             self._known[shape] = _form(request)
-        name, form = self._known[shape]
-        messages = [{"role": message.role, "content": _sendable(message.content)} for message in request.messages]
-        body = {"model": name, "messages": messages, **form.arguments(request)}
-        return {"custom_id": custom_id(request), "method": "POST", "url": URL, "body": body}
+        return self._known[shape]
 
 
 def _form(request: LMRequest) -> tuple[str, Form]:
     """The model's own name, and the form that LiteLLM lets through without a word from the provider."""
     provider, name = provider_of(request.model, request.endpoint)
-    form: Form | None = Form()
     if provider == "simulated":
         return name, Form()
+    form: Form | None = known_form(request.model)
     load_litellm()
     from litellm.utils import get_optional_params
 
@@ -71,8 +79,3 @@ def _form(request: LMRequest) -> tuple[str, Form]:
             failure = Failure.of(error, 0.0)
             form = form.after(failure, request)
     raise JudgeError(f"{request.model}: no form of request is accepted: {failure.message}")
-
-
-def _sendable(text: str) -> str:
-    """Surrogate halves cannot be sent as UTF-8: pairs become their character, lone ones U+FFFD."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

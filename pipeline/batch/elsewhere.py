@@ -9,7 +9,7 @@ from judges.judgment import Outcome
 from judges.ledger.ledger_lm import LedgerLM, NotInLedger
 from judges.lm import LMError, LMReply, LMRequest
 from judges.plan import is_plan_request
-from pipeline.batch.calls import custom_id
+from pipeline.batch.calls import Lines, custom_id
 from pipeline.batch.prices import BatchPrices
 from pipeline.batch.replies import Found, Replies
 from pipeline.evaluate import evaluate
@@ -45,6 +45,7 @@ class Elsewhere:
         self._ledger = LedgerLM(lm.inner, lm.ledger, lm.run, mode="replay")
         self._replies = replies or Replies()
         self._prices = prices or BatchPrices({})
+        self._lines = Lines()
         self._note = note or (lambda _: None)
 
     async def complete(self, request: LMRequest) -> LMReply:
@@ -72,8 +73,7 @@ class Elsewhere:
             return None
 
     async def _file(self, request: LMRequest, found: Found) -> LMReply | None:
-        reply = found.reply
-        if reply.cost is None:
-            reply = replace(reply, cost=self._prices.of_reply(request, reply, found.written, batch=found.batch))
+        cost = self._prices.of_reply(request, found) if found.reply.cost is None else found.reply.cost
+        reply = replace(found.reply, cost=cost, sent=self._lines.sent(request))
         self.filed += self._lm.answer(request, reply, self._prices.part(request) if found.batch else 1.0)
         return await self._kept(request)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from judges.models.litellm_client import load_litellm
+from judges.models.litellm_transport import load_litellm
 from judges.redact import redact
 from pipeline.batch.calls import URL
 from pipeline.batch.providers import SECONDS, Status, calling

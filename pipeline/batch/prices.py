@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from judges.ledger.budget import Price
-from judges.lm import LMReply, LMRequest
+from judges.lm import LMRequest
 from judges.models.connect import is_simulated
 from judges.models.prices import Prices
 from pipeline.batch.calls import provider_of
+from pipeline.batch.replies import Found
 
 BATCH_PRICE = 0.5
 """What OpenAI and Anthropic ask for a call in a batch, as a part of its usual price."""
@@ -31,20 +33,17 @@ class BatchPrices:
         return self._parts[target]
 
     def expected(self, request: LMRequest, prompt_tokens: int, completion_tokens: int) -> float | None:
-        return self._cost(request, self.part(request), prompt_tokens, completion_tokens)
+        """Of a call that takes so many tokens."""
+        return self._cost(request, (prompt_tokens, completion_tokens), {}, self.part(request))
 
-    def of_reply(self, request: LMRequest, reply: LMReply, written: int, *, batch: bool) -> float | None:
-        """None also where the reply does not tell what it took. `written`: tokens put into the provider's cache."""
-        told = (reply.prompt_tokens, reply.completion_tokens)
-        part = self.part(request) if batch else 1.0
-        return (
-            None
-            if 0 in told
-            else self._cost(request, part, *told, reply.cached_tokens, written, reply.reasoning_tokens)
-        )
+    def of_reply(self, request: LMRequest, found: Found) -> float | None:
+        """None also where the reply does not tell what it took."""
+        told = (found.reply.prompt_tokens, found.reply.completion_tokens)
+        part = self.part(request) if found.batch else 1.0
+        return self._cost(request, told, found.usage, part) if all(told) else None
 
-    def _cost(self, request: LMRequest, part: float, *tokens: int) -> float | None:
+    def _cost(self, request: LMRequest, tokens: tuple[int, int], usage: Mapping[str, Any], part: float) -> float | None:
         if is_simulated(request.model):
             return 0.0
-        cost = self._prices.of(request.model, *tokens)
+        cost = self._prices.of_reply(request.model, *tokens, usage)
         return None if cost is None else cost * part

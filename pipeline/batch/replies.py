@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from judges.lm import LMReply
-from judges.redact import hide_values, redact
+from judges.models.completion import count, part, read_completion, usage_of
+from judges.models.failure import Failure
+from judges.redact import redact
 from labeled_traces.files import parse_json, read_lines
 from labeled_traces.trace import TraceError
 
@@ -17,7 +19,6 @@ ACCEPTED = (
     '{"custom_id", "response": {"status_code", "body"}, "error"} as OpenAI writes it, {"custom_id", "result"} as '
     'Anthropic does, or {"custom_id", "text"}'
 )
-_TOO_MANY = 10**9
 _STOPS = {"max_tokens": "length", "refusal": "content_filter"}
 """Anthropic's words for why a reply ended, where they say more than that it did."""
 
@@ -25,12 +26,12 @@ _STOPS = {"max_tokens": "length", "refusal": "content_filter"}
 @dataclass(frozen=True)
 class Found:
     """A reply of a file, and where it stands. `batch`: a provider's batch API gave it, at its price for batches.
-    `written`: tokens of the prompt that were put into the provider's cache."""
+    `usage`: what it says that it took, in OpenAI's words."""
 
     reply: LMReply
     where: str
     batch: bool
-    written: int = 0
+    usage: Mapping[str, Any]
 
 
 @dataclass
@@ -69,11 +70,11 @@ def _read(row: Any, where: str, replies: Replies) -> None:
     if not isinstance(row, Mapping) or not isinstance(name := row.get("custom_id"), str) or not name:
         raise _NoReply(f"{where}: no custom_id: accepted is a line {ACCEPTED}")
     if isinstance(row.get("text"), str):
-        ended: LMReply | str = _plain(row, where)
-    elif isinstance(result := row.get("result"), Mapping):
-        ended = _of_anthropic(result, where)
-    elif isinstance(row.get("response"), Mapping) or isinstance(row.get("error"), Mapping):
-        ended = _of_openai(row.get("response"), row.get("error"), where)
+        ended: Found | str = _plain(row, where)
+    elif part(row, "result"):
+        ended = _of_anthropic(part(row, "result"), where)
+    elif part(row, "response") or part(row, "error"):
+        ended = _of_openai(row, where)
     else:
         raise _NoReply(f"{where}: no reply to {name}: accepted is a line {ACCEPTED}")
     if isinstance(ended, str):
@@ -81,87 +82,60 @@ def _read(row: Any, where: str, replies: Replies) -> None:
     elif name in replies.found:
         replies.repeated += 1
     else:
-        replies.found[name] = Found(ended, where, "text" not in row, min(_written(row), ended.prompt_tokens))
+        replies.found[name] = ended
 
 
-def _plain(row: Mapping[str, Any], where: str) -> LMReply:
-    usage, cost = row.get("usage"), row.get("cost")
+def _plain(row: Mapping[str, Any], where: str) -> Found:
+    cost = row.get("cost")
     if cost is not None and (isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost < 1e9):
         raise _NoReply(f"{where}: cost is {cost!r}: accepted is a number of dollars from 0")
-    return _reply(row["text"], row.get("finish_reason"), usage, cost)
+    choice = {"message": {"content": row["text"]}, "finish_reason": row.get("finish_reason")}
+    found = _found({"choices": [choice], "usage": row.get("usage")}, where, batch=False)
+    return replace(found, reply=replace(found.reply, cost=None if cost is None else float(cost)))
 
 
-def _of_openai(response: Any, error: Any, where: str) -> LMReply | str:
+def _of_openai(row: Mapping[str, Any], where: str) -> Found | str:
     """The reply, or the kind of error."""
-    body: Any = response.get("body") if isinstance(response, Mapping) else None
-    status = response.get("status_code") if isinstance(response, Mapping) else None
-    if isinstance(error, Mapping) or status != 200:
-        inner = body.get("error") if isinstance(body, Mapping) else None
-        said = [_kind(one) for one in (error, inner) if isinstance(one, Mapping)]
+    response, error = part(row, "response"), part(row, "error")
+    status, body = response.get("status_code"), response.get("body")
+    if error or status != 200:
+        said = [_kind(one) for one in (error, part(body, "error")) if one]
         return " ".join([*([f"HTTP {status}"] if status is not None else []), *said]) or "error"
-    try:
-        choice = body["choices"][0]
-        message = choice["message"]
-        return _reply(message.get("content") or message.get("refusal"), choice.get("finish_reason"), body.get("usage"))
-    except (TypeError, LookupError, AttributeError):
-        raise _NoReply(f"{where}: status 200, and the body is no chat completion") from None
+    return _found(body, where, batch=True)
 
 
-def _of_anthropic(result: Mapping[str, Any], where: str) -> LMReply | str:
+def _of_anthropic(result: Mapping[str, Any], where: str) -> Found | str:
     """The reply, or the kind of error."""
     if result.get("type") != "succeeded":
-        error = result.get("error")
-        inner = error.get("error", error) if isinstance(error, Mapping) else {}
-        return " ".join([str(result.get("type")), *([_kind(inner)] if inner else [])])
-    try:
-        message = result["message"]
-        parts = [
-            part["text"] if part["type"] == "text" else json.dumps(part["input"])
-            for part in message["content"]
-            # A reply that is bound to a schema comes as the arguments of a tool in older models.
-            if part["type"] in ("text", "tool_use")
-        ]
-        told = message.get("usage") or {}
-        cached = _count(told.get("cache_read_input_tokens"))
-        prompt = sum(_count(told.get(name)) for name in ("input_tokens", "cache_creation_input_tokens")) + cached
-        usage = {"prompt_tokens": prompt, "completion_tokens": told.get("output_tokens")}
-        reason = str(message.get("stop_reason"))
-        return _reply(
-            "".join(parts), _STOPS.get(reason, "stop"), {**usage, "prompt_tokens_details": {"cached_tokens": cached}}
-        )
-    except (TypeError, LookupError, AttributeError):
-        raise _NoReply(f"{where}: succeeded, and there is no message as Anthropic writes it") from None
+        error = part(part(result, "error"), "error") or part(result, "error")
+        return " ".join([str(result.get("type")), *([_kind(error)] if error else [])])
+    message = part(result, "message")
+    told = part(message, "usage")
+    blocks = message.get("content")
+    if not isinstance(blocks, list):
+        raise _NoReply(f"{where}: succeeded, and there is no message as Anthropic writes it")
+    cached, written = (count(told.get(f"cache_{what}_input_tokens")) for what in ("read", "creation"))
+    usage = {
+        "prompt_tokens": count(told.get("input_tokens")) + cached + written,
+        "completion_tokens": told.get("output_tokens"),
+        "prompt_tokens_details": {"cached_tokens": cached, "cache_creation_tokens": written},
+    }
+    reason = str(message.get("stop_reason"))
+    choice = {"message": {"content": "".join(map(_text, blocks))}, "finish_reason": _STOPS.get(reason, "stop")}
+    return _found({"choices": [choice], "usage": usage}, where, batch=True)
 
 
-def _written(row: Mapping[str, Any]) -> int:
-    message = row["result"].get("message") if isinstance(row.get("result"), Mapping) else None
-    usage = message.get("usage") if isinstance(message, Mapping) else None
-    return _count(usage.get("cache_creation_input_tokens")) if isinstance(usage, Mapping) else 0
+def _text(block: Any) -> str:
+    """A reply that is bound to a schema comes as the arguments of a tool in older models."""
+    kind = block.get("type") if isinstance(block, Mapping) else None
+    return str(block.get("text")) if kind == "text" else json.dumps(block.get("input")) if kind == "tool_use" else ""
 
 
-def _reply(text: Any, finish_reason: Any, usage: Any, cost: float | None = None) -> LMReply:
-    usage = usage if isinstance(usage, Mapping) else {}
-    prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
-    return LMReply(
-        # Some systems show what they were sent: a key must not get from there into files.
-        text=hide_values(str(text or "")),
-        finish_reason=str(finish_reason or "stop"),
-        prompt_tokens=prompt,
-        completion_tokens=completion,
-        cached_tokens=min(prompt, _detail(usage, "prompt_tokens_details", "cached_tokens")),
-        reasoning_tokens=min(completion, _detail(usage, "completion_tokens_details", "reasoning_tokens")),
-        cost=None if cost is None else float(cost),
-    )
-
-
-def _detail(usage: Mapping[str, Any], group: str, name: str) -> int:
-    details = usage.get(group)
-    return _count(details.get(name)) if isinstance(details, Mapping) else 0
-
-
-def _count(tokens: Any) -> int:
-    """What was counted; 0 where that is missing or cannot be true."""
-    return tokens if isinstance(tokens, int) and 0 < tokens < _TOO_MANY else 0
+def _found(body: Any, where: str, *, batch: bool) -> Found:
+    read = read_completion(body)
+    if isinstance(read, Failure):
+        raise _NoReply(f"{where}: {read.message}")
+    return Found(read, where, batch, usage_of(body))
 
 
 def _kind(error: Mapping[str, Any]) -> str:
