@@ -36,6 +36,8 @@ def _tracking_uri(uri: str) -> str:
     return uri
 
 
+ASK_ABOVE = 10.0
+"""Dollars."""
 MODELS = "accepted is a LiteLLM model name such as openai/gpt-5, or simulated/default to try it out"
 TrackingUri = Annotated[str, AfterValidator(_tracking_uri)]
 
@@ -237,7 +239,10 @@ class TuningConfig(Section):
 
 
 class ExperimentConfig(TuningConfig):
-    """One experiment. Relative paths in a file are relative to that file."""
+    """One experiment. Relative paths in a file are relative to that file.
+
+    `ask_above`: a run that is expected to cost more dollars, and has no cap in dollars, is asked about; None: never.
+    """
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
     output: Path = Path("runs")
@@ -245,6 +250,7 @@ class ExperimentConfig(TuningConfig):
     split: SplitConfig = SplitConfig()
     judges: JudgesConfig = JudgesConfig()
     tracking: TrackingConfig = TrackingConfig()
+    ask_above: Dollars | None = ASK_ABOVE
 
 
 def validated(kind: type[C], values: Any, where: str) -> C:

@@ -2,28 +2,47 @@
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
-from judges.judge import estimate_call, estimate_plan
-from judges.ledger.budget import Budget, unknown_price
+from judges.judgment import HOLISTIC
+from judges.ledger.budget import Budget, Usage, unknown_price
 from judges.lm import LMRequest
 from judges.models.connect import Models, check_name, is_simulated
-from judges.plan import wants_plan
-from judges.program import JudgeProgram, JudgeSuite
+from judges.models.tokens import reasons
+from judges.program import JudgeSuite
 from labeled_traces.dataset import LabeledTrace
+from pipeline.consent import Consent
+from pipeline.dry_run import PLAN, Call, Find, dry_run, sample
 
-_SAMPLE = 25
-"""Traces that are rendered to estimate the length of a prompt."""
+_CALLS = 3000
+"""Calls that are built to estimate all: about a second of work."""
+_ENOUGH = 5
+"""Kept replies from which their mean is trusted."""
+
+REPLY_TOKENS = {PLAN: 200, HOLISTIC: 700}
+REPLY_DEFAULT = 300
+"""Tokens of a reply where none is known: a rationale of 450 characters, and 1.5 findings (holistic 5) of 300 with their
+evidence, as JSON of 3.5 bytes a token."""
+SIMULATED_TOKENS = {PLAN: 63, HOLISTIC: 91, "tool_calling": 46, "logical_consistency": 40, "plan_adherence": 39}
+SIMULATED_DEFAULT = 33
+"""The means of 150 simulated traces."""
+REASONING_TOKENS = 800
+"""What a model that reasons unasked writes before its reply, and is paid for."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Calls and tokens of replies are upper bounds, but for replies that are cut and asked for again. Tokens of prompts
-    are what such texts take on average (see `estimate_tokens`).
+    """What is still to be paid. `calls` and `most_completion` (tokens of replies) are upper bounds, but for replies
+    that are cut and asked for again; the other tokens are what is expected. `cached_tokens` are those of the prompts'
+    that the provider's cache may serve. `kept`: calls that are in the ledger already.
 
-    `known`: dollars of the models with a price. `paid`: the models that are not simulated; `unpriced`: those of them
-    without a price. `uncounted`: paid models whose calls are not in the numbers: how many it will be is not known.
+    `known`: expected dollars of the models with a price, `most`: if nothing is cached and all replies are as long as
+    they may be. `paid`: the models that are not simulated; `unpriced`: those of them without a price. `uncounted`: paid
+    models whose calls are not in the numbers: how many it will be is not known.
     """
 
     calls: int = 0
@@ -33,21 +52,21 @@ class Cost:
     paid: frozenset[str] = frozenset()
     unpriced: frozenset[str] = frozenset()
     uncounted: frozenset[str] = frozenset()
+    cached_tokens: int = 0
+    most_completion: int = 0
+    most: float = 0.0
+    kept: int = 0
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(
-            self.calls + other.calls,
-            self.prompt_tokens + other.prompt_tokens,
-            self.completion_tokens + other.completion_tokens,
-            self.known + other.known,
-            self.paid | other.paid,
-            self.unpriced | other.unpriced,
-            self.uncounted | other.uncounted,
-        )
+        values: dict[str, Any] = {}
+        for one in fields(self):
+            mine, others = getattr(self, one.name), getattr(other, one.name)
+            values[one.name] = mine | others if isinstance(mine, frozenset) else mine + others
+        return Cost(**values)
 
     @property
     def dollars(self) -> float | None:
-        """None where a price is unknown."""
+        """Expected; None where a price is unknown."""
         return None if self.unpriced else self.known
 
     @property
@@ -56,29 +75,52 @@ class Cost:
         return not self.paid
 
     def in_words(self, budget: Budget) -> str:
-        if self.simulated:
-            money = "free: the model is simulated"
-        else:
-            money = "unknown price" if self.dollars is None else f"about {self.dollars:.2f} dollars"
+        if self.kept and not self.calls:
+            return f"cost: nothing: all {self.kept:,} calls are in the ledger"
+        prompts = f"{_rounded(self.prompt_tokens)} tokens of prompts"
+        if self.cached_tokens:
+            prompts += f" ({self.cached_tokens / self.prompt_tokens:.0%} of them can come from the provider's cache)"
         text = (
-            f"cost: up to about {self.calls:,} calls, {_rounded(self.prompt_tokens)} tokens of prompts and at most "
-            f"{_rounded(self.completion_tokens)} of replies; {money}"
+            f"cost: up to about {self.calls:,} calls, {prompts} and {_rounded(self.completion_tokens)} of replies "
+            f"(at most {_rounded(self.most_completion)}); {self._money()}"
         )
+        if self.kept:
+            text += f"; {self.kept:,} of {self.kept + self.calls:,} calls are in the ledger and cost nothing"
         if self.uncounted:
             text += f"; what {', '.join(sorted(self.uncounted))} takes to write proposals comes on top"
         caps = [f"{value:,} {name}" for name, value in vars(budget).items() if value is not None]
         return f"{text}; the budget ends it at {' or '.join(caps)}" if caps else text
 
+    def _money(self) -> str:
+        if self.simulated:
+            return "free: the model is simulated"
+        if self.unpriced:
+            return f"unknown price of {', '.join(sorted(self.unpriced))}"
+        return f"about {self.known:.2f} dollars, at most {self.most:.2f}"
 
-def announce(cost: Cost, budget: Budget, say: Callable[[str], None]) -> None:
-    """Tells what comes before anything is spent.
+
+def announce(cost: Cost, budget: Budget, say: Callable[[str], None], consent: Consent | None = None) -> None:
+    """Tells what comes before anything is spent, and asks for `consent`; None: nobody is asked.
 
     Raises:
         JudgeError: the budget is in dollars, and a model has no known price.
+        PipelineError: there is no consent.
     """
     say(cost.in_words(budget))
     if budget.dollars is not None and cost.unpriced:
         raise unknown_price(cost.unpriced)
+    if consent is not None:
+        consent.ask(cost.known, budget)
+
+
+def compared(cost: Cost, before: Usage, after: Usage) -> str:
+    """What was expected beside what was spent since `before`, for people."""
+    tokens = _rounded(after.tokens - before.tokens)
+    said = f"spent now: {after.calls - before.calls:,} calls, {tokens} tokens"
+    expected = f"expected were {cost.calls:,} and {_rounded(cost.prompt_tokens + cost.completion_tokens)}"
+    if cost.simulated or after.unpriced or cost.unpriced:
+        return f"{said}; {expected}"
+    return f"{said}, {after.cost - before.cost:.2f} dollars; {expected}, {cost.known:.2f} dollars"
 
 
 def check_models(models: Mapping[str, str], budget: Budget, known: Models) -> None:
@@ -95,41 +137,107 @@ def check_models(models: Mapping[str, str], budget: Budget, known: Models) -> No
         raise unknown_price(unpriced)
 
 
-def suite_cost(suite: JudgeSuite, rows: Sequence[LabeledTrace], readings: float, models: Models) -> Cost:
-    """Every judge of the suite reads every row `readings` times: the mean over a sample of the rows, scaled up. A plan
-    is extracted once per row, for all judges and readings that share a model and a rendering."""
-    sample = rows[:: max(1, len(rows) // _SAMPLE)][:_SAMPLE]
-    plans: dict[tuple[object, ...], JudgeProgram] = {}
-    total = Cost()
-    for program in suite.programs.values():
-        estimates = [estimate_call(program, row.trace) for row in sample]
-        if wants_plan(program) and readings:
-            knobs = program.knobs
-            plans[knobs.model, knobs.endpoint, knobs.max_tokens, knobs.trace_tokens] = program
-        shared = [estimate_plan(program, row.trace) for row in sample]
-        alone = [(call[0] - plan[0], call[1] - plan[1]) for call, plan in zip(estimates, shared, strict=True)]
-        total += _cost(program.knobs.model, alone, len(rows) * readings, models)
-    for program in plans.values():
-        shared = [estimate_plan(program, row.trace) for row in sample]
-        total += _cost(program.knobs.model, shared, len(rows), models)
-    return total
+@dataclass(frozen=True)
+class Kept:
+    """Replies that are had already: `find` by a call's key, of an evaluation with this `seed`."""
+
+    find: Find
+    seed: int = 0
+
+
+def suite_cost(
+    suite: JudgeSuite, rows: Sequence[LabeledTrace], readings: float, models: Models, kept: Kept | None = None
+) -> Cost:
+    """Every judge of the suite reads every row `readings` times. A plan is extracted once per row, for all judges and
+    readings that share a model and a rendering.
+
+    The calls of a sample of the rows are built and looked up in what is `kept` (with it, `readings` is a whole number),
+    and scaled up. Kept replies of a model tell how long its replies are, how it counts tokens and what it caches.
+    """
+    # Readings after the second are like it, unless some of them are kept.
+    weights = [1.0] * round(readings) if kept else [min(1.0, readings), max(0.0, readings - 1)]
+    weights = [weight for weight in weights if weight]
+    some = sample(rows, max(50, _CALLS // max(1, len(suite.programs) * len(weights))))
+    programs = suite.programs.values()
+    calls = dry_run(programs, some, len(weights), *((kept.find, kept.seed) if kept else ()))
+    groups: dict[str, list[tuple[float, Call]]] = defaultdict(list)
+    for call in calls:
+        # A plan is extracted once, however often the trace is read, and even if not all are.
+        weight = math.ceil(weights[0]) if call.kind == PLAN else weights[call.reading]
+        groups[call.model].append((weight * len(rows) / len(some), call))
+    return sum((_cost(model, weighted, models) for model, weighted in groups.items()), Cost())
 
 
 def uncounted_cost(model: str, models: Models) -> Cost:
     """Of a model that is asked nobody knows how often."""
-    cost = _cost(model, [], 0, models)
+    cost = _cost(model, [], models)
     return replace(cost, uncounted=cost.paid)
 
 
-def _cost(model: str, sample: Sequence[tuple[int, int]], calls: float, models: Models) -> Cost:
-    """So many calls whose prompt and completion tokens are on average those of the sample."""
-    scale = calls / max(1, len(sample))
-    prompt, completion = (round(sum(tokens[i] for tokens in sample) * scale) for i in (0, 1))
-    # Asked of at least one token: of none, a model without a price would cost nothing.
-    unpriced = models.cost_of(LMRequest(model, ()), 1000, 1000) is None
-    dollars = models.cost_of(LMRequest(model, ()), prompt, completion)
+def _cost(model: str, weighted: Sequence[tuple[float, Call]], models: Models) -> Cost:
+    """The calls to one model, each as many times as its weight says."""
+    known = _Known.of(model, [call for _, call in weighted], models)
+    new = [(weight, call) for weight, call in weighted if call.reply is None]
+    calls = sum(weight for weight, _ in new)
+    prompt = sum(weight * call.prompt for weight, call in new) * known.tokens
+    cached = sum(weight * call.cached for weight, call in new) * known.tokens * known.hits
+    completion = sum(weight * known.reply(call) for weight, call in new)
+    longest = sum(weight * call.most for weight, call in new)
+    # Of one call, since long prompts have a price of their own; and of at least one token: of none, a model without a
+    # price would cost nothing.
+    each = [round(total / calls) if calls else 1000 for total in (prompt, completion, cached, longest)]
+    expected = models.expected_cost(model, *each[:3] if calls else (1000, 1000, 0))
+    most = models.cost_of(LMRequest(model, ()), each[0], each[3])
     paid = frozenset() if is_simulated(model) else frozenset({model})
-    return Cost(round(calls), prompt, completion, dollars or 0.0, paid, paid if unpriced else frozenset())
+    return Cost(
+        calls=round(calls),
+        prompt_tokens=round(prompt),
+        completion_tokens=round(completion),
+        known=(expected or 0.0) * calls,
+        paid=paid,
+        unpriced=paid if expected is None else frozenset(),
+        cached_tokens=round(cached),
+        most_completion=round(longest),
+        most=(most or 0.0) * calls,
+        kept=round(sum(weight for weight, call in weighted if call.reply is not None)),
+    )
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is known of a model. `tokens`: its count of a prompt over ours. `hits`: the share of what its cache may
+    serve that it does serve. `replies`: mean tokens of kept replies, per kind of call and (kind "") of all."""
+
+    model: str
+    tokens: float
+    hits: float
+    replies: Mapping[str, float]
+
+    @classmethod
+    def of(cls, model: str, calls: Sequence[Call], models: Models) -> _Known:
+        kept = [(call, call.reply) for call in calls if call.reply is not None and call.reply.prompt_tokens]
+        lengths: dict[str, list[int]] = defaultdict(list)
+        for call, reply in kept:
+            lengths[call.kind].append(reply.completion_tokens)
+            lengths[""].append(reply.completion_tokens)
+        means = {kind: sum(found) / len(found) for kind, found in lengths.items() if len(found) >= _ENOUGH}
+        # A hosted model without a price for cached tokens may have no cache; the simulated ones have none.
+        caches = models.has_cached_price(model) or not all(call.hosted for call in calls)
+        tokens, hits = 1.0, float(caches and not is_simulated(model))
+        if len(kept) >= _ENOUGH:
+            tokens = sum(reply.prompt_tokens for _, reply in kept) / sum(call.prompt for call, _ in kept)
+            if able := sum(call.cached for call, _ in kept) * tokens:
+                hits = min(1.0, sum(reply.cached_tokens for _, reply in kept) / able)
+        return cls(model, tokens, hits, means)
+
+    def reply(self, call: Call) -> float:
+        """Tokens of the reply to a call."""
+        if call.kind in self.replies or "" in self.replies:
+            return self.replies.get(call.kind, self.replies.get("", 0.0))
+        if is_simulated(self.model):
+            return SIMULATED_TOKENS.get(call.kind, SIMULATED_DEFAULT)
+        usual = REPLY_TOKENS.get(call.kind, REPLY_DEFAULT) + REASONING_TOKENS * reasons(self.model)
+        return min(call.most, usual)
 
 
 def _rounded(number: int) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from judges.judgment import HOLISTIC, Judgment
 from judges.ledger.budget import Budget, Price, Usage
-from judges.ledger.ledger_lm import LedgerLM
+from judges.ledger.ledger_lm import Ledger, LedgerLM
 from judges.models.connect import Models, is_simulated, open_lm
 from judges.program import JudgeSuite, seed_suite
 from labeled_traces.dataset import Dataset
@@ -20,7 +20,8 @@ from labeled_traces.held_out_use import HeldOutUse, names_of, read_uses
 from labeled_traces.split import PARTS, SplitManifest
 from labeled_traces.trace import text_hash
 from pipeline.config import PipelineError
-from pipeline.cost import announce, check_models, suite_cost
+from pipeline.consent import Consent
+from pipeline.cost import Cost, Kept, announce, check_models, compared, suite_cost
 from pipeline.evaluate import EvaluateSettings, EvaluationStopped, check_replies, evaluate, save_judgments
 from pipeline.held_out import TEST_USES, check_leak, record_use, uses_beside
 from pipeline.matching import build_matcher
@@ -54,12 +55,14 @@ class Measurement:
     prices: Mapping[str, Price] = field(default_factory=dict)
     out: Path | None = None
     force: bool = False
+    consent: Consent = field(default_factory=Consent)
 
 
 @dataclass(frozen=True)
 class Measured:
     """`warnings`: kind of what was repaired or dropped in reading a reply -> judgments. `cost` is in dollars, None
-    where a price is unknown. `test_uses`: which use of the held-out traces this was, from 1; 0: none was read."""
+    where a price is unknown. `cached`: the share of the judgments' prompt tokens that the provider's cache served.
+    `test_uses`: which use of the held-out traces this was, from 1; 0: none was read."""
 
     model: str
     traces: int
@@ -71,6 +74,7 @@ class Measured:
     warnings: Mapping[str, int]
     usage: Usage
     cost: float | None
+    cached: float
     test_uses: int
     judgments: Path
 
@@ -95,6 +99,7 @@ class Measured:
             "calls": self.usage.calls,
             "tokens": self.usage.tokens,
             "cost": self.cost,
+            "cached": self.cached,
             "test_uses": self.test_uses,
             "judgments": str(self.judgments),
         }
@@ -120,11 +125,23 @@ class Evaluation:
     def content(self) -> list[Any]:
         return _content(self.work, self.suite, self.rows)
 
+    @property
+    def ledger(self) -> Path:
+        return self.out / "ledger.sqlite"
+
+    def cost(self) -> Cost:
+        """What is still to be paid: what its ledger holds is not."""
+        rows, settings = list(self.rows), self.work.settings
+        if not self.ledger.is_file():
+            return suite_cost(self.suite, rows, settings.repeats, self.models)
+        with Ledger(self.ledger, read_only=True) as ledger:
+            return suite_cost(self.suite, rows, settings.repeats, self.models, Kept(ledger.find, settings.seed))
+
     def open_lm(self) -> LedgerLM:
         """The way to its model; from here on the folder is this evaluation's."""
         work = self.work
         write_lines(self.out / _CONTENT, [json.dumps(self.content)])
-        return open_lm(self.out / "ledger.sqlite", "run", work.budget, work.prices, work.timeout)
+        return open_lm(self.ledger, "run", work.budget, work.prices, work.timeout)
 
 
 def open_evaluation(work: Measurement, say: Say) -> Evaluation:
@@ -156,10 +173,11 @@ def measure(work: Measurement, say: Say) -> Measured:
     task = open_evaluation(work, say)
     suite, rows, out = task.suite, task.rows, task.out
     matcher = build_matcher(work.matcher, list(rows))
-    cost = suite_cost(suite, list(rows), work.settings.repeats, task.models)
-    announce(cost, work.budget, say)
+    cost = task.cost()
+    announce(cost, work.budget, say, work.consent)
     uses = 0
     with task.open_lm() as lm:
+        before = lm.spent()
         if task.held_out:
             proof = text_hash(json.dumps(task.content))
             programs = {name: program.hash for name, program in suite.programs.items()}
@@ -167,6 +185,7 @@ def measure(work: Measurement, say: Say) -> Measured:
             uses = record_use(use, uses_beside(work.data), out / TEST_USES, say)
         judgments = _judge(work, suite, rows, lm, out)
         usage = lm.spent()
+    say(compared(cost, before, usage))
     table = match_judgments(list(rows), suite.rule.apply(judgments), matcher)
     settings = MetricSettings(seed=work.settings.seed)
     measured = Measured(
@@ -180,6 +199,7 @@ def measure(work: Measurement, say: Say) -> Measured:
         warnings=warning_kinds(judgments),
         usage=usage,
         cost=usage.dollars,
+        cached=cached_share(judgments),
         test_uses=uses,
         judgments=out / "judgments.jsonl",
     )
@@ -231,6 +251,12 @@ def _check_folder(out: Path, content: list[Any], force: bool) -> None:
 
 def _folder(work: Measurement, suite: JudgeSuite, rows: Dataset) -> Path:
     return Path("runs") / f"evaluate-{text_hash(json.dumps(_content(work, suite, rows)))[:8]}"
+
+
+def cached_share(judgments: Sequence[Judgment]) -> float:
+    """Of the prompt tokens of these judgments: what the provider's cache served."""
+    sent = sum(judgment.prompt_tokens for judgment in judgments)
+    return sum(judgment.cached_tokens for judgment in judgments) / sent if sent else 0.0
 
 
 def _judge(work: Measurement, suite: JudgeSuite, rows: Dataset, lm: LedgerLM, out: Path) -> Sequence[Judgment]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from judges.ledger.budget import Usage
 from judges.ledger.ledger_lm import LedgerLM
 from judges.program import JudgeSuite
 from pipeline.chain import unsearchable
 from pipeline.config import ExperimentConfig, PipelineError
+from pipeline.consent import Consent
 from pipeline.cost import Cost, announce, suite_cost, uncounted_cost
 from pipeline.prepare import Run, Say, models_of, prepare, reopen
 from pipeline.prove import prove
@@ -35,32 +37,43 @@ def run_experiment(config: ExperimentConfig, say: Say) -> Result:
         BudgetExhausted, LMError: as their names say; what was paid is kept, and the same call resumes the run.
     """
     run = _prepared(config, say)
-    with tracked(run) as tracker, run.open_lm() as lm:
+    with run.open_lm() as lm:
         _announce(run, tuning_cost(run) + testset_cost(run), lm, say)
-        tuned = _tune(run, lm, tracker, say)
-        return _prove(run, tuned, lm, tracker, say)
+        with tracked(run) as tracker:
+            tuned = _tune(run, lm, tracker, say)
+            return _prove(run, tuned, lm, tracker, say)
 
 
-def optimize(config: ExperimentConfig, say: Say) -> tuple[Run, JudgeSuite, Usage]:
-    """Up to the tuned programs, with what was spent; the testset is not touched. Raises as `run_experiment`."""
+def optimize(config: ExperimentConfig, say: Say, agreed: bool = False) -> tuple[Run, JudgeSuite, Usage]:
+    """Up to the tuned programs, with what was spent; the testset is not touched. `agreed`: whatever it is expected to
+    cost. Raises as `run_experiment`."""
     run = _prepared(config, say)
-    with tracked(run) as tracker, run.open_lm() as lm:
-        _announce(run, tuning_cost(run), lm, say)
-        return run, _tune(run, lm, tracker, say), lm.spent()
+    with run.open_lm() as lm:
+        _announce(run, tuning_cost(run), lm, say, agreed)
+        with tracked(run) as tracker:
+            return run, _tune(run, lm, tracker, say), lm.spent()
 
 
-def validate_run(path: Path, say: Say, caps: Mapping[str, float] | None = None) -> Result:
-    """The verdict on a run that `optimize` has tuned. `caps` replace those of the run's budget. Raises as
-    `run_experiment`."""
+def validate_run(
+    path: Path,
+    say: Say,
+    caps: Mapping[str, float] | None = None,
+    ask_above: float | None = None,
+    agreed: bool = False,
+) -> Result:
+    """The verdict on a run that `optimize` has tuned. `caps` replace those of the run's budget, `ask_above` the run's.
+    `agreed`: whatever it is expected to cost. Raises as `run_experiment`."""
     folder, config = RunFolder.open(path)
-    config = config.model_copy(update={"budget": config.budget.model_copy(update=caps)})
+    update: dict[str, Any] = {"budget": config.budget.model_copy(update=caps)}
+    config = config.model_copy(update=update if ask_above is None else update | {"ask_above": ask_above})
     run = reopen(folder, config, say)
     tuned = load_tuned(run.folder)
     check_tuned(run)
-    with tracked(run) as tracker, run.open_lm() as lm:
+    with run.open_lm() as lm:
         if tuned.hash != run.suite.hash:
-            _announce(run, testset_cost(run), lm, say)
-        return _prove(run, tuned, lm, tracker, say)
+            _announce(run, testset_cost(run), lm, say, agreed)
+        with tracked(run) as tracker:
+            return _prove(run, tuned, lm, tracker, say)
 
 
 def tuning_cost(run: Run, more: int = 0) -> Cost:
@@ -98,9 +111,9 @@ def _prepared(config: ExperimentConfig, say: Say) -> Run:
     return run
 
 
-def _announce(run: Run, cost: Cost, lm: LedgerLM, say: Say) -> None:
+def _announce(run: Run, cost: Cost, lm: LedgerLM, say: Say, agreed: bool = False) -> None:
     say(f"run: {run.folder.path}")
-    announce(cost, lm.budget, say)
+    announce(cost, lm.budget, say, Consent(run.config.ask_above, agreed))
     if kept := lm.kept():
         say(f"resumed: {kept:,} calls were made before and are not made again")
 

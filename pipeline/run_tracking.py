@@ -94,7 +94,7 @@ def _named(whose: str, metrics: Mapping[str, Estimate], *, bounds: bool = False)
 
 def _params(run: Run) -> dict[str, Any]:
     """The experiment file, with the defaults of the optimizers and gates in full, and what it was run on."""
-    values = run.config.model_dump(mode="json", exclude={"output", "budget", "tracking", "prices"})
+    values = run.config.model_dump(mode="json", exclude={"output", "budget", "tracking", "prices", "ask_above"})
     values["search"] = [
         {
             "optimizer": step.optimizer.name,

@@ -113,6 +113,18 @@ class Models:
             return 0.0
         return self._real().cost_of(request, prompt_tokens, completion_tokens)
 
+    def expected_cost(self, model: str, prompt_tokens: int, completion_tokens: int, cached: int = 0) -> float | None:
+        """Dollars of a call of which `cached` prompt tokens come from the provider's cache; None where no price is
+        known."""
+        if is_simulated(model):
+            return 0.0
+        return self._real().prices.of(model, prompt_tokens, completion_tokens, cached)
+
+    def has_cached_price(self, model: str) -> bool:
+        """Whether cached tokens are known to be cheaper."""
+        full, cached = (self.expected_cost(model, 10_000, 1, tokens) or 0.0 for tokens in (0, 10_000))
+        return cached < full
+
     def _model(self, name: str) -> LM:
         if not is_simulated(name):
             return self._real()

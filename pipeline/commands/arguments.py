@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable
+from typing import Any
 
 
 def whole(least: int, most: int | None = None) -> Callable[[str], int]:
@@ -45,7 +46,33 @@ def add_calls(parser: argparse.ArgumentParser, budget: str = "budget") -> None:
     parser.add_argument("--concurrency", type=count, default=8, metavar="N", help="judgments in flight (8)")
     parser.add_argument("--timeout", type=amount, default=60.0, metavar="SECONDS", help="per call (60)")
     parser.add_argument("--max-calls", type=count, metavar="N", help=budget)
+    parser.add_argument("--max-tokens", type=count, metavar="N", help=f"{budget}, of prompts and replies together")
     parser.add_argument("--max-dollars", type=amount, metavar="X", help=budget)
     parser.add_argument(
-        "--price", type=amount, nargs=2, metavar=("IN", "OUT"), help="dollars per million tokens, if LiteLLM has none"
+        "--price",
+        type=amount,
+        nargs="+",
+        action=_Price,
+        metavar=("IN OUT", "CACHED"),
+        help="dollars per million tokens, if LiteLLM has none; CACHED: of input that the provider's cache serves (IN)",
     )
+
+
+def add_consent(parser: argparse.ArgumentParser, default: str) -> None:
+    """Whether a large cost is asked about; `default` names the limit where none is given."""
+    parser.add_argument(
+        "--ask-above",
+        type=amount,
+        metavar="DOLLARS",
+        help=f"ask before more is spent than this ({default}); not with a cap in dollars",
+    )
+    parser.add_argument("--yes", action="store_true", help="agree to the expected cost")
+
+
+class _Price(argparse.Action):
+    """Two or three numbers."""
+
+    def __call__(self, _: object, namespace: argparse.Namespace, values: Any, __: object = None) -> None:
+        if not 2 <= len(values) <= 3:
+            raise argparse.ArgumentError(self, f"accepted are 2 or 3 numbers (IN OUT [CACHED]), given: {len(values)}")
+        setattr(namespace, self.dest, values)

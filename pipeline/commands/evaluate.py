@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
+from pipeline.commands.arguments import add_consent
 from pipeline.commands.evaluation import add_evaluation, measurement
 from pipeline.commands.output import Output
 from pipeline.hints import command
@@ -11,35 +13,42 @@ EXAMPLES = """\
 examples:
   gpa-judges evaluate data.jsonl --model openai/gpt-5 --repeats 3 --max-dollars 5
   gpa-judges evaluate data.jsonl --model openai/local --endpoint http://127.0.0.1:8000/v1 --concurrency 1
+  gpa-judges evaluate data.jsonl --model openai/mine --endpoint https://llm.example/v1 --price 0.25 2 0.025
   gpa-judges evaluate data.jsonl --judges runs/demo-1a2b3c4d          (its tuned judges)
   gpa-judges evaluate data.jsonl --split split.json --part val --holistic
 
 A split's testset in what is read (--part test, or --split without --part) is a use of it, and so are traces that were
 read as a testset before: it is recorded in `test_uses.jsonl` beside DATA, and counted with all others of these traces.
+The expected cost is said before the first paid call, from what is not in the results' ledger yet; what is expected to
+cost more than --ask-above is asked about, and without a terminal needs --yes or --max-dollars.
 Without --judges: the generic judges as shipped. Keys are read from the environment (OPENAI_API_KEY ...).
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_evaluation(parser)
+    add_consent(parser, "10")
 
 
 def run(args: argparse.Namespace, out: Output) -> int:
+    from pipeline.consent import Consent
     from pipeline.measure import measure
     from pipeline.read_warnings import warnings_in_words
     from pipeline.report.table import MEASURED, metrics_table, money, reader
     from pipeline.results import counted_labels
 
-    found = measure(measurement(args, "evaluate"), out.say)
+    consent = Consent(Consent.above if args.ask_above is None else args.ask_above, args.yes)
+    found = measure(replace(measurement(args, "evaluate"), consent=consent), out.say)
     labels = counted_labels(found.labels, found.outside_gpa)
     parts = [f"{found.traces} traces, {labels},\nread by {reader(found.model, found.simulated)}"]
     parts.append(metrics_table(found.metrics, MEASURED))
     outcomes = ", ".join(f"{count} {name}" for name, count in found.outcomes.items())
+    cached = f" ({found.cached:.0%} of the prompts' from the provider's cache)" if found.cached else ""
     cost = money(found.cost, found.simulated)
     lines = [f"Judgments: {outcomes}"]
     if found.warnings:
         lines.append(f"WARNING, replies that were repaired in reading: {warnings_in_words(found.warnings)}")
-    lines += [f"Cost: {found.usage.calls:,} calls, {found.usage.tokens:,} tokens, {cost}"]
+    lines += [f"Cost: {found.usage.calls:,} calls, {found.usage.tokens:,} tokens{cached}, {cost}"]
     if found.test_uses > 1:
         lines.append(f"use {found.test_uses} of this testset: the more uses, the less it says; trust a new one more")
     lines.append(f"judgments: {found.judgments}")

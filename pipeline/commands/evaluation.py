@@ -81,7 +81,7 @@ def measurement(args: argparse.Namespace, progress: str) -> Measurement:
             repeats=args.repeats, concurrency=args.concurrency, seed=args.seed, progress=progress
         ),
         timeout=args.timeout,
-        budget=Budget(calls=args.max_calls, dollars=args.max_dollars),
+        budget=Budget(calls=args.max_calls, tokens=args.max_tokens, dollars=args.max_dollars),
         prices={args.model: Price(*args.price)} if args.price else {},
         out=args.results,
         force=args.force,

@@ -3,6 +3,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from pipeline.commands.arguments import add_consent
 from pipeline.commands.output import Output
 from pipeline.hints import command
 
@@ -25,6 +26,7 @@ Started again after a stop (Ctrl-C, a kill, a used-up budget that was raised), i
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("experiment", type=Path, metavar="EXPERIMENT.yaml", help="the experiment file")
+    add_consent(parser, "the file's ask_above")
 
 
 def run(args: argparse.Namespace, out: Output) -> int:
@@ -34,7 +36,10 @@ def run(args: argparse.Namespace, out: Output) -> int:
     from pipeline.run_folder import METRICS, TUNED
     from pipeline.tune import load_steps, useless_reflection
 
-    run, suite, usage = optimize(load_config(args.experiment), out.say)
+    config = load_config(args.experiment)
+    if args.ask_above is not None:
+        config = config.model_copy(update={"ask_above": args.ask_above})
+    run, suite, usage = optimize(config, out.say, args.yes)
     metrics = run.folder.read_json(METRICS)
     rows = [["dimension", "changed by", "gain per trace", "trials", "judge calls", "program"]]
     for name, found in metrics["dimensions"].items():

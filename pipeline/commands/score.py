@@ -44,7 +44,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
         prefix=args.name_prefix,
         filter_string=args.filter,
         newest=args.newest,
-        budget=Budget(calls=args.max_calls, dollars=args.max_dollars),
+        budget=Budget(calls=args.max_calls, tokens=args.max_tokens, dollars=args.max_dollars),
         price=Price(*args.price) if args.price else None,
         timeout=args.timeout,
         settings=EvaluateSettings(concurrency=args.concurrency, seed=args.seed, progress="score"),

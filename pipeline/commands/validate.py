@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.commands.arguments import amount, count
+from pipeline.commands.arguments import add_consent, amount, count
 from pipeline.commands.output import Output
 from pipeline.hints import command
 
@@ -37,6 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for unit, kind in CAPS.items():
         said = f"cap on the {unit} of the whole run, tuning included (the experiment's)"
         parser.add_argument(f"--max-{unit}", type=kind, metavar="N", help=said)
+    add_consent(parser, "the experiment's ask_above")
 
 
 def run(args: argparse.Namespace, out: Output) -> int:
@@ -46,7 +47,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
 
     caps = {unit: cap for unit in CAPS if (cap := getattr(args, f"max_{unit}")) is not None}
     try:
-        result = validate_run(args.run_dir, out.say, caps)
+        result = validate_run(args.run_dir, out.say, caps, args.ask_above, args.yes)
     except BudgetExhausted as stop:
         options = ", ".join(f"--max-{unit}" for unit in CAPS)
         raise BudgetExhausted(f"{stop}; here a cap of the run is raised by {options}") from stop

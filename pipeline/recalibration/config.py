@@ -87,6 +87,8 @@ class RecalibrationConfig(TuningConfig):
                 **self.calls.model_dump(),
             },
             "tracking": {"enabled": False},
+            # A pass is started by a clock: its cap is `budget`.
+            "ask_above": None,
         }
         shared = self.model_dump(include=set(TuningConfig.model_fields))
         return parse_config(values | shared, "recalibration", folder)

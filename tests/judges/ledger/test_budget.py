@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -258,3 +260,36 @@ def test_a_reply_without_a_cost_is_priced(ledger: Ledger, counting_model: Models
     )
     assert counting_model.ask(lm, counting_model.request())[0].cost == 15
     assert lm.spent() == Usage(1, 15, 15.0)
+
+
+@pytest.mark.parametrize(
+    ("budget", "most"),
+    [(Budget(dollars=1.0), 10), (Budget(calls=7), 7), (Budget(tokens=4000), 40)],
+    ids=["dollars", "calls", "tokens"],
+)
+def test_64_workers_never_pass_a_cap_and_keep_all_that_was_paid(
+    ledger: Ledger, counting_model: Models, budget: Budget, most: int
+) -> None:
+    """Each call costs 0.10 dollars and 100 tokens; there is work for 640."""
+    model = counting_model(lambda request: LMReply(f"reply {request.repeat}", "stop", 90, 10, cost=0.1), delay=0.002)
+    ends: list[LMReply | BaseException] = []
+
+    def work(share: range) -> None:
+        with suppress(BudgetExhausted):
+            for i in share:
+                lm = LedgerLM(model, ledger, "run", budget, cost_of=lambda *_: 0.1)
+                ends.extend(counting_model.ask(lm, counting_model.request(repeat=i)))
+
+    with ThreadPoolExecutor(64) as workers:
+        list(workers.map(work, [range(10 * i, 10 * i + 10) for i in range(64)]))
+    spent = ledger.spent("run")
+    assert len(model.asked) == len(ends) == spent.calls <= most
+    assert spent.calls >= most - 1, "what is left of the cap is used"
+    assert round(spent.cost, 12) == round(0.1 * spent.calls, 12) <= (budget.dollars or 10**9)
+    assert spent.tokens == 100 * spent.calls <= (budget.tokens or 10**9)
+    # All that was paid for is there, and costs nothing any more.
+    again = LedgerLM(model, ledger, "run", budget, cost_of=lambda *_: 0.1)
+    for request in model.asked:
+        (reply,) = counting_model.ask(again, request)
+        assert (reply.text, reply.replayed) == (f"reply {request.repeat}", True)
+    assert ledger.spent("run") == spent

@@ -75,3 +75,59 @@ def test_an_unknown_price_names_the_option(capsys: pytest.CaptureFixture[str]) -
     assert "the price of openai/x is unknown" in (said := capsys.readouterr().err)
     assert "--price" in said
     assert not Path("runs").exists()
+
+
+CLEAN = json.dumps({"rationale": "fine", "findings": [], "score": 3})
+DEAR = ("--price", "10000", "10000")
+
+
+def test_a_large_cost_needs_consent_and_a_no_leaves_nothing(
+    scripted_server: type[ScriptedServer], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with scripted_server(lambda _: CLEAN) as server:
+        assert evaluate(server, *DEAR) == 2
+        said = capsys.readouterr().err
+        assert "no terminal to ask at, so nothing was spent" in said
+        assert "--yes" in said
+        assert evaluate(server, *DEAR, "--ask-above", "5") == 2
+        assert server.requests == []
+        assert not Path("found").exists()
+        # With other settings into the same folder: nothing of the first start is in the way.
+        assert evaluate(server, *DEAR, "--repeats", "2", "--yes") == 0
+        assert len(server.requests) == 12
+        # What is in the ledger costs nothing, so it is not asked about.
+        assert evaluate(server, *DEAR, "--repeats", "2") == 0
+        assert "cost: nothing: all 12 calls are in the ledger" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", [("--max-dollars", "2000"), ("--ask-above", "2000")])
+def test_a_cap_in_dollars_or_a_higher_limit_is_consent(scripted_server: type[ScriptedServer], more: list[str]) -> None:
+    with scripted_server(lambda _: CLEAN) as server:
+        assert evaluate(server, *DEAR, *more) == 0
+
+
+def test_a_cap_in_tokens(scripted_server: type[ScriptedServer], capsys: pytest.CaptureFixture[str]) -> None:
+    with scripted_server(lambda _: CLEAN) as server:
+        assert evaluate(server, "--max-tokens", "15000", "--concurrency", "1") == 4
+        assert 0 < len(server.requests) < 6
+    assert "of 15,000 tokens are used up" in capsys.readouterr().err
+
+
+def test_the_cost_is_said_before_and_beside_what_was_spent(
+    scripted_server: type[ScriptedServer], capsys: pytest.CaptureFixture[str]
+) -> None:
+    usage = {"prompt_tokens": 3000, "completion_tokens": 200, "prompt_tokens_details": {"cached_tokens": 1500}}
+    answer = scripted_server.answer(body=scripted_server.chat(CLEAN, usage=usage))
+    with scripted_server(lambda _: answer) as server:
+        assert evaluate(server, "--price", "100", "1000", "10") == 0
+    ran = capsys.readouterr()
+    assert "cost: up to about 6 calls, " in ran.err
+    spent = 6 * (1500 * 100 + 1500 * 10 + 200 * 1000) / 1e6
+    assert f"spent now: 6 calls, 19.2 thousand tokens, {spent:.2f} dollars; expected were 6 and " in ran.err
+    assert "19,200 tokens (50% of the prompts' from the provider's cache), " in ran.out
+
+
+@pytest.mark.parametrize("price", [("1",), ("1", "2", "0.5", "3")])
+def test_a_price_has_two_or_three_numbers(price: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", "data.jsonl", "--model", "openai/x", "--price", *price]) == 2
+    assert "accepted are 2 or 3 numbers (IN OUT [CACHED])" in capsys.readouterr().err
