@@ -53,10 +53,8 @@ def build_tail(program: JudgeProgram, plan: str | None) -> str:
 def with_trace(rendering: Rendering, tail: str) -> tuple[Message, Message]:
     """The shared beginning (system text, fenced trace), then the tail."""
     fence = fence_line(rendering.text)
-    return (
-        Message("system", system_text(SHARED_PREFIX)),
-        Message("user", f"{fence}\n{rendering.text}{fence}\n\n{tail}\n"),
-    )
+    trace = f"{fence}\n{rendering.text}{fence}\n\n"
+    return Message("system", system_text(SHARED_PREFIX)), Message("user", f"{trace}{tail}\n", shared=len(trace))
 
 
 @lru_cache(maxsize=512)

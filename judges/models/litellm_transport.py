@@ -30,7 +30,7 @@ class LiteLLMTransport:
         """See `Transport.send`."""
         response = await load_litellm().acompletion(
             model=request.model,
-            messages=messages_of(request),
+            messages=messages_of(request, marked=wants_marks(request.model)),
             api_base=request.endpoint or None,
             api_key=_stand_in_key(request),
             # The caller's clock holds for the whole attempt.
@@ -60,6 +60,13 @@ def load_litellm() -> Any:
         for noise in ("Pydantic serializer warnings", ".* using the `ReadOnly` qualifier"):
             warnings.filterwarnings("ignore", noise, UserWarning)
     return litellm
+
+
+def wants_marks(model: str) -> bool:
+    """Whether a prompt is cached only where it is marked, and LiteLLM passes the mark on: models of Anthropic."""
+    return model.startswith(("anthropic/", "claude")) or (
+        "claude" in model and model.startswith(("bedrock/", "vertex_ai/", "openrouter/"))
+    )
 
 
 def _stand_in_key(request: LMRequest) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from judges.lm import LMRequest
+from judges.lm import LMRequest, Message
 
 if TYPE_CHECKING:
     import aiohttp
@@ -49,9 +49,18 @@ class Transport(Protocol):
         ...
 
 
-def messages_of(request: LMRequest) -> list[dict[str, str]]:
-    """The messages as OpenAI's protocol has them."""
-    return [{"role": message.role, "content": sendable(message.content)} for message in request.messages]
+def messages_of(request: LMRequest, marked: bool = False) -> list[dict[str, Any]]:
+    """The messages as OpenAI's protocol has them. `marked`: what other calls share is a part of its own that asks to be
+    cached, as LiteLLM takes it for Anthropic's models."""
+    return [{"role": message.role, "content": _content(message, marked)} for message in request.messages]
+
+
+def _content(message: Message, marked: bool) -> str | list[dict[str, Any]]:
+    shared, own = message.content[: message.shared], message.content[message.shared :]
+    if not marked or not shared or not own:
+        return sendable(message.content)
+    mark = {"type": "text", "text": sendable(shared), "cache_control": {"type": "ephemeral"}}
+    return [mark, {"type": "text", "text": sendable(own)}]
 
 
 def sendable(text: str) -> str:

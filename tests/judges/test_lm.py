@@ -16,7 +16,15 @@ REQUEST = LMRequest("openai/gpt-5", MESSAGES, 0.7, 100, {"title": "reply", "enum
 @pytest.mark.parametrize("request_", [REQUEST, LMRequest("m", ())])
 def test_the_key_is_the_hash_of_all_fields(request_: LMRequest) -> None:
     """Ledgers outlive releases: the same call must keep its key."""
-    assert request_.key == text_hash(json.dumps(asdict(request_), sort_keys=True, ensure_ascii=True))
+    fields = asdict(request_)
+    for message in fields["messages"]:
+        del message["shared"]
+    assert request_.key == text_hash(json.dumps(fields, sort_keys=True, ensure_ascii=True))
+
+
+def test_what_a_cache_is_told_is_no_part_of_the_call() -> None:
+    hinted = replace(REQUEST, messages=(MESSAGES[0], replace(MESSAGES[1], shared=2)))
+    assert (hinted, hinted.key) == (REQUEST, REQUEST.key)
 
 
 def test_the_key_of_a_call_never_changes() -> None:
