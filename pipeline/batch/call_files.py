@@ -98,13 +98,17 @@ def _earlier(path: Path) -> list[Path]:
     Raises:
         PipelineError: one of the names is taken by something else.
     """
-    numbered = re.compile(rf"{re.escape(path.stem)}(-\d+)?{re.escape(path.suffix)}\Z")
     beside = sorted(path.parent.iterdir()) if path.parent.is_dir() else []
-    found = [other for other in beside if numbered.match(other.name) and other.is_file()]
+    found = [other for other in beside if same_export(path, other) and other.is_file()]
     for other in found:
         if not holds_calls(other):
             raise PipelineError(f"{other} is there and holds no calls of ours: accepted is another --out")
     return found
+
+
+def same_export(path: Path, other: Path) -> bool:
+    """Whether an export to `path` may write the other file."""
+    return bool(re.fullmatch(rf"{re.escape(path.stem)}(-\d+)?{re.escape(path.suffix)}", other.name))
 
 
 def holds_calls(path: Path) -> bool:

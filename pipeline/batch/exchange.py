@@ -21,6 +21,7 @@ from pipeline.batch.call_files import CallFiles
 from pipeline.batch.elsewhere import Elsewhere, run_elsewhere
 from pipeline.batch.prices import BatchPrices
 from pipeline.batch.replies import Replies, read_replies
+from pipeline.batch.submissions import check_settled
 from pipeline.config import PipelineError
 from pipeline.measure import Evaluation, Measurement, open_evaluation
 from pipeline.prepare import Say
@@ -58,6 +59,7 @@ def export_calls(work: Measurement, path: Path, say: Say) -> Exported:
         PipelineError, JudgeError, TraceError, LeakageError: bad input.
         BudgetExhausted: not one call fits into the budget.
     """
+    check_settled(path)
     task = open_evaluation(work, say)
     with task.open_lm() as lm, CallFiles(path) as files:
         plan = _Export(task, files, lm.spent())

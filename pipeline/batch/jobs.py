@@ -1,91 +1,31 @@
-"""Batches at a provider. What was submitted stands in a small file beside the calls, so nothing is paid twice."""
+"""Batches at a provider: submitted once, looked at, and fetched."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from judges.models.connect import check_name
 from judges.redact import hide_values
-from labeled_traces.files import parse_json, read_lines, read_text, write_lines
-from labeled_traces.trace import TraceError
+from labeled_traces.files import parse_json, read_lines, write_lines
 from pipeline.batch.call_files import is_call
 from pipeline.batch.calls import provider_of
 from pipeline.batch.connect import open_provider
 from pipeline.batch.providers import ENDED, Provider, Status
+from pipeline.batch.submissions import Batch, Submissions, state_path
 from pipeline.config import PipelineError
 from pipeline.prepare import Say
 
-
-@dataclass(frozen=True)
-class Batch:
-    """One submission of a file's content (`sha256`). `file_id`, `batch_id`: the provider's, empty before it has told
-    them. `tried`: when the creation was begun (Unix time), 0 before. `status`: the last one that was seen. `fetched`:
-    it has ended, and `files` beside the calls are what it gave."""
-
-    sha256: str
-    calls: int
-    provider: str
-    model: str
-    endpoint: str = ""
-    submitted: str = ""
-    file_id: str = ""
-    tried: float = 0.0
-    batch_id: str = ""
-    status: str = ""
-    fetched: bool = False
-    files: tuple[str, ...] = ()
-
-    @property
-    def open(self) -> bool:
-        """Whether it may be running, or has replies that were not fetched."""
-        return not self.fetched and self.status != "failed" and bool(self.tried)
-
-
-@dataclass
-class Submissions:
-    """The batches of one file of calls, in `<name>.batches.json` beside it."""
-
-    calls: Path
-    batches: list[Batch]
-
-    @classmethod
-    def of(cls, calls: Path) -> Submissions:
-        """
-        Raises:
-            TraceError: the file beside it is damaged.
-        """
-        path = state_path(calls)
-        if not path.exists():
-            return cls(calls, [])
-        try:
-            rows = parse_json(read_text(path), str(path))["batches"]
-            return cls(calls, [Batch(**{**row, "files": tuple(row["files"])}) for row in rows])
-        except (TypeError, KeyError) as error:
-            raise TraceError(
-                f"{path}: not what `batch submit` wrote ({error}): restore it; it says what is paid"
-            ) from error
-
-    def put(self, batch: Batch) -> Batch:
-        """Adds it, or replaces the last state of it, on disk before anything else happens."""
-        same = [i for i, known in enumerate(self.batches) if known.sha256 == batch.sha256]
-        if same:
-            self.batches[same[-1]] = batch
-        else:
-            self.batches.append(batch)
-        rows = [asdict(one) for one in self.batches]
-        write_lines(state_path(self.calls), [json.dumps({"calls": self.calls.name, "batches": rows}, indent=1)])
-        return batch
-
-
-def state_path(calls: Path) -> Path:
-    return calls.with_suffix(".batches.json")
+try:
+    import fcntl
+except ImportError:  # only POSIX has it
+    fcntl = None  # type: ignore[assignment]
 
 
 def submit(calls: Path, model: str, endpoint: str, say: Say) -> Batch:
@@ -96,6 +36,11 @@ def submit(calls: Path, model: str, endpoint: str, say: Say) -> Batch:
             not settled, so its calls could be paid twice.
         LMError: the provider failed or refused. The same command again goes on.
     """
+    with _held(calls):
+        return _submit(calls, model, endpoint, say)
+
+
+def _submit(calls: Path, model: str, endpoint: str, say: Say) -> Batch:
     check_name(model, endpoint)
     provider, name = provider_of(model, endpoint)
     fresh = Batch(_sha256(calls), _check(calls, name), provider, model, endpoint)
@@ -147,9 +92,11 @@ def look(calls: Path) -> list[tuple[Batch, Status]]:
         raise PipelineError(f"{calls} was not submitted (there is no {state_path(calls)}): accepted is that, first")
     found = []
     for batch in list(told.batches):
-        if batch.batch_id:
+        if batch.fetched:
+            found.append((batch, Status(batch.status, batch.counts)))
+        elif batch.batch_id:
             status = open_provider(batch.provider, batch.endpoint, calls).status(batch.batch_id)
-            found.append((told.put(replace(batch, status=status.status)), status))
+            found.append((told.put(replace(batch, status=status.status, counts=status.counts)), status))
         else:
             found.append((batch, Status("interrupted", detail="start the last `batch submit` again")))
     return found
@@ -176,14 +123,27 @@ def _save(calls: Path, batch: Batch, status: Status, say: Say) -> Iterator[str]:
         yield path.name
 
 
+@contextmanager
+def _held(path: Path) -> Iterator[None]:
+    """Keeps another submission of the file away, as long as this process lives.
+
+    Raises:
+        PipelineError: another process submits the file, or there is none.
+    """
+    if not path.is_file():
+        raise PipelineError(f"{path} is not there: accepted is a file that `batch export` wrote")
+    with path.open("rb") as file:
+        try:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise PipelineError(f"{path} is being submitted by another process: accepted is one at a time") from None
+        yield
+
+
 def _sha256(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise PipelineError(
-            f"{path}: cannot be read ({error.strerror}): accepted is what `batch export` wrote"
-        ) from None
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _check(path: Path, model: str) -> int:

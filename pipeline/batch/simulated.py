@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from judges.lm import LMReply, LMRequest, Message
+from judges.lm import LMError, LMReply, LMRequest, Message
 from labeled_traces.files import parse_json, read_lines, read_text
 from labeled_traces.trace import text_hash
 from pipeline.batch.providers import Status
@@ -67,6 +67,8 @@ class Simulated:
         return []
 
     def status(self, batch_id: str) -> Status:
+        if batch_id != self.create(self._path, ""):
+            raise LMError("provider_error", f"{self._path} has changed since {batch_id} was submitted")
         calls = sum(1 for _ in read_lines(self._path))
         return Status("completed", {"total": calls, "completed": calls, "failed": 0}, {"replies": batch_id})
 

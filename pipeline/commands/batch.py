@@ -13,8 +13,8 @@ from pipeline.hints import command
 
 if TYPE_CHECKING:
     from pipeline.batch.exchange import Exported, Imported
-    from pipeline.batch.jobs import Batch
     from pipeline.batch.providers import Status
+    from pipeline.batch.submissions import Batch
 
 HELP = "Answer an evaluation's calls elsewhere: with a batch API at half the price, by a person or by another system."
 EXAMPLES = """\

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -114,10 +115,27 @@ def test_a_second_submission_is_the_same_batch(batch: Run, batch_server: BatchSe
     again = batch("submit", "calls.jsonl", *at(batch_server, *OPENAI))[0]
     assert again["batch_id"] == first["batch_id"]
     assert (len(batch_server.batches), len(batch_server.files)) == (1, 1)
-    batch("export", "data.jsonl", *OPENAI, "--max-calls", "2")
+
+
+def test_calls_of_a_batch_that_may_be_running_are_not_paid_again(batch: Run, batch_server: BatchServer) -> None:
+    batch("export", "data.jsonl", *OPENAI)
+    batch("submit", "calls.jsonl", *at(batch_server, *OPENAI))
+    error = batch("export", "data.jsonl", *OPENAI, code=2)["error"]["message"]
+    assert "calls.jsonl was submitted as batch batch_0, and what that gave is not fetched" in error
+    Path("calls.jsonl").write_text("\n".join(Path("calls.jsonl").read_text().splitlines()[1:]))
     error = batch("submit", "calls.jsonl", *at(batch_server, *OPENAI), code=2)["error"]["message"]
     assert "held other calls when batch batch_0 was submitted" in error
     assert len(batch_server.batches) == 1
+    batch("export", "data.jsonl", *OPENAI, "--out", "others.jsonl")
+
+
+def test_two_processes_do_not_submit_one_file_at_once(batch: Run, batch_server: BatchServer) -> None:
+    batch("export", "data.jsonl", *OPENAI)
+    with Path("calls.jsonl").open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        error = batch("submit", "calls.jsonl", *at(batch_server, *OPENAI), code=2)["error"]["message"]
+    assert error == "calls.jsonl is being submitted by another process: accepted is one at a time"
+    assert not batch_server.batches
 
 
 @pytest.mark.parametrize("options", [OPENAI, ANTHROPIC], ids=["openai", "anthropic"])
@@ -189,7 +207,7 @@ def test_a_provider_that_refuses_is_named_without_the_key(
     [
         (("submit", "calls.jsonl", "--model", "openai/other"), "a call to any, not to other"),
         (("submit", "data.jsonl", "--model", "openai/any"), "data.jsonl, line 1: no call"),
-        (("submit", "none.jsonl", "--model", "openai/any"), "none.jsonl: cannot be read"),
+        (("submit", "none.jsonl", "--model", "openai/any"), "none.jsonl is not there"),
         (("submit", "calls.jsonl", "--model", "any"), "no provider of the model 'any' is known"),
         (("submit", "calls.jsonl", "--model", "groq/any"), "batches of groq cannot be submitted"),
         (("status", "calls.jsonl"), "calls.jsonl was not submitted"),

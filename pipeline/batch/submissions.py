@@ -1,0 +1,97 @@
+"""What was submitted, in a small file beside the calls, so that nothing is paid twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from labeled_traces.files import parse_json, read_text, write_lines
+from labeled_traces.trace import TraceError
+from pipeline.batch.call_files import same_export
+from pipeline.config import PipelineError
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One submission of a file's content (`sha256`). `file_id`, `batch_id`: the provider's, empty before it has told
+    them. `tried`: when the creation was begun (Unix time), 0 before. `status`, `counts`: the last that were seen.
+    `fetched`: it has ended, and `files` beside the calls are what it gave."""
+
+    sha256: str
+    calls: int
+    provider: str
+    model: str
+    endpoint: str = ""
+    submitted: str = ""
+    file_id: str = ""
+    tried: float = 0.0
+    batch_id: str = ""
+    status: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    fetched: bool = False
+    files: tuple[str, ...] = ()
+
+    @property
+    def open(self) -> bool:
+        """Whether it may be running, or has replies that were not fetched."""
+        return not self.fetched and self.status != "failed" and bool(self.tried)
+
+
+@dataclass
+class Submissions:
+    """The batches of one file of calls, in `<name>.batches.json` beside it."""
+
+    calls: Path
+    batches: list[Batch]
+
+    @classmethod
+    def of(cls, calls: Path) -> Submissions:
+        """
+        Raises:
+            TraceError: the file beside it is damaged.
+        """
+        path = state_path(calls)
+        if not path.exists():
+            return cls(calls, [])
+        try:
+            rows = parse_json(read_text(path), str(path))["batches"]
+            return cls(calls, [Batch(**{**row, "files": tuple(row["files"])}) for row in rows])
+        except (TypeError, KeyError) as error:
+            raise TraceError(
+                f"{path}: not what `batch submit` wrote ({error}): restore it; it says what is paid"
+            ) from error
+
+    def put(self, batch: Batch) -> Batch:
+        """Adds it, or replaces the last state of it, on disk before anything else happens."""
+        same = [i for i, known in enumerate(self.batches) if known.sha256 == batch.sha256]
+        if same:
+            self.batches[same[-1]] = batch
+        else:
+            self.batches.append(batch)
+        rows = [asdict(one) for one in self.batches]
+        write_lines(state_path(self.calls), [json.dumps({"calls": self.calls.name, "batches": rows}, indent=1)])
+        return batch
+
+
+def state_path(calls: Path) -> Path:
+    return calls.with_suffix(".batches.json")
+
+
+def check_settled(calls: Path) -> None:
+    """For an export that is to replace these calls, under this name or with a number.
+
+    Raises:
+        PipelineError: a batch of them may be running, or was not fetched: its calls would be exported once more.
+    """
+    for path in sorted(calls.parent.glob("*.batches.json")):
+        other = calls.with_stem(path.name.removesuffix(".batches.json"))
+        if not same_export(calls, other):
+            continue
+        if unsettled := [batch for batch in Submissions.of(other).batches if batch.open]:
+            raise PipelineError(
+                f"{other} was submitted as batch {unsettled[0].batch_id or '(interrupted)'}, and what that gave is not "
+                f"fetched: its calls could be paid twice. Accepted is `batch fetch {other}` and `batch import` first, "
+                f"or another --out; if the batch is given up for good, delete {path}"
+            )
