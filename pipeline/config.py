@@ -109,7 +109,7 @@ class JudgesConfig(Section):
 
     The knobs `temperature`, `max_tokens`, `trace_tokens`, `layout`, `model` and `endpoint` override those of every
     program; None leaves a knob as it stands. Judges that are to run in MLflow are proved in the layout `mlflow`.
-    `concurrency` bounds the judgments in flight, `timeout` is in seconds per call.
+    `concurrency` bounds the judgments in flight, `timeout` is in seconds, for each attempt of a call.
     """
 
     model: str | None = None
@@ -205,6 +205,13 @@ class BudgetConfig(Section):
     dollars: float | None = Field(default=None, gt=0)
 
 
+class LimitsConfig(Section):
+    """Requests and tokens a minute of each model at each endpoint; None: no limit but those that the provider tells."""
+
+    rpm: int | None = Field(default=None, ge=1)
+    tpm: int | None = Field(default=None, ge=1)
+
+
 class TrackingConfig(Section):
     """Where MLflow keeps the run; `uri` None: a SQLite file `mlflow.db` in the output folder."""
 
@@ -235,6 +242,7 @@ class TuningConfig(Section):
     rule: RuleConfig = RuleConfig()
     validation: ValidationConfig = ValidationConfig()
     budget: BudgetConfig = BudgetConfig()
+    limits: LimitsConfig = LimitsConfig()
     prices: dict[str, ModelPrice] = Field(default_factory=dict)
 
 

@@ -13,6 +13,7 @@ from judges.judgment import HOLISTIC, Judgment
 from judges.ledger.budget import Budget, Price, Usage
 from judges.ledger.ledger_lm import Ledger, LedgerLM
 from judges.models.connect import Models, is_simulated, open_lm
+from judges.models.limits import Limits
 from judges.program import JudgeSuite, seed_suite
 from labeled_traces.dataset import Dataset
 from labeled_traces.files import parse_json, read_text, write_lines
@@ -51,6 +52,7 @@ class Measurement:
     matcher: str = "span"
     settings: EvaluateSettings = field(default_factory=EvaluateSettings)
     timeout: float = 60.0
+    limits: Limits = field(default_factory=Limits)
     budget: Budget = field(default_factory=Budget)
     prices: Mapping[str, Price] = field(default_factory=dict)
     out: Path | None = None
@@ -141,7 +143,7 @@ class Evaluation:
         """The way to its model; from here on the folder is this evaluation's."""
         work = self.work
         write_lines(self.out / _CONTENT, [json.dumps(self.content)])
-        return open_lm(self.ledger, "run", work.budget, work.prices, work.timeout)
+        return open_lm(self.ledger, "run", work.budget, work.prices, work.timeout, limits=work.limits)
 
 
 def open_evaluation(work: Measurement, say: Say) -> Evaluation:

@@ -11,6 +11,7 @@ from judges.judgment import HOLISTIC
 from judges.ledger.budget import Budget, Price
 from judges.ledger.ledger_lm import LedgerLM
 from judges.models.connect import Models, is_simulated, open_lm
+from judges.models.limits import Limits
 from judges.program import JudgeSuite, seed_suite
 from labeled_traces.dataset import Dataset
 from labeled_traces.label import DIMENSIONS
@@ -81,8 +82,9 @@ class Run:
         """The way to the models, with the run's budget and prices. `ledger`: its file, None: the one in its folder."""
         budget = Budget(**self.config.budget.model_dump())
         prices = Price.parse(self.config.prices)
+        limits = Limits(**self.config.limits.model_dump())
         # The ledger is this run's alone: its name in there stays the same when the folder is moved.
-        return open_lm(ledger or self.folder.ledger, "run", budget, prices, self.config.judges.timeout)
+        return open_lm(ledger or self.folder.ledger, "run", budget, prices, self.config.judges.timeout, limits=limits)
 
 
 def prepare(config: ExperimentConfig, say: Say) -> Run:

@@ -46,9 +46,10 @@ class RunFolder:
     def of(cls, config: ExperimentConfig, hashes: Mapping[str, str | None]) -> RunFolder:
         """The folder of an experiment on this data with these judges: the same again is the same folder, so resumed.
 
-        What changes no result (budget, prices, ask_above, tracking, concurrency) does not count.
+        What changes no result (budget, limits, prices, ask_above, tracking, concurrency) does not count.
         """
-        content = config.model_dump(mode="json", exclude={"output", "budget", "prices", "ask_above", "tracking"})
+        free = {"output", "budget", "limits", "prices", "ask_above", "tracking"}
+        content = config.model_dump(mode="json", exclude=free)
         for key in ("concurrency", "timeout"):
             del content["judges"][key]
         digest = text_hash(json.dumps([content, hashes], sort_keys=True))[:8]

@@ -14,6 +14,7 @@ from judges.judgment import Judgment
 from judges.ledger.budget import Budget, Price, Usage
 from judges.lm import LM
 from judges.models.connect import Models, is_simulated, open_lm
+from judges.models.limits import Limits
 from judges.program import JudgeSuite
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.readers.mlflow import read_trace
@@ -52,6 +53,7 @@ class Scoring:
     budget: Budget = field(default_factory=Budget)
     price: Price | None = None
     timeout: float = 60.0
+    limits: Limits = field(default_factory=Limits)
     settings: EvaluateSettings = field(default_factory=EvaluateSettings)
     out: Path = Path("runs/score")
 
@@ -127,7 +129,7 @@ def _score(
     models = {program.knobs.model for program in suite.programs.values()}
     prices = {} if work.price is None else dict.fromkeys(models, work.price)
     today = f"score {datetime.now(UTC):%Y-%m-%d}"
-    with open_lm(work.out / "ledger.sqlite", today, work.budget, prices, work.timeout) as lm:
+    with open_lm(work.out / "ledger.sqlite", today, work.budget, prices, work.timeout, limits=work.limits) as lm:
         if found.new:
             announce(found.cost(suite, Models(prices, work.timeout)), work.budget, say)
         writer = _Writer(store, voices, suite)

@@ -16,6 +16,8 @@ BURST = 1.0
 """Seconds' worth of a user's limit that may be sent at once."""
 _LOOK = 0.1
 """Seconds between two looks of the first in line: what others give back may shorten its wait."""
+_NOW = 1e-6
+"""Seconds: rounding must not keep anyone waiting."""
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
@@ -25,16 +27,17 @@ Sleep = Callable[[float], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Limits:
-    """Of each model at each endpoint, in one process; None: no limit but those that the provider tells."""
+    """Requests and tokens a minute of each model at each endpoint, in one process; None: no limit but those that the
+    provider tells."""
 
-    requests: int | None = None
-    tokens: int | None = None
+    rpm: int | None = None
+    tpm: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("requests", "tokens"):
+        for name in ("rpm", "tpm"):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise JudgeError(f"limit of {name} is {value!r}: accepted is a whole number a minute, from 1")
+                raise JudgeError(f"limit {name} is {value!r}: accepted is a whole number a minute, from 1")
 
 
 class Bucket:
@@ -79,7 +82,7 @@ class Gate:
         self._told: dict[str, Bucket] = {}
         self._own = {
             unit: Bucket(limit, max(1.0, limit * BURST / MINUTE), clock())
-            for unit, limit in (("requests", limits.requests), ("tokens", limits.tokens))
+            for unit, limit in (("requests", limits.rpm), ("tokens", limits.tpm))
             if limit is not None
         }
 
@@ -89,7 +92,7 @@ class Gate:
             return 0
         tokens = sum(estimate_tokens(message.content) for message in request.messages) + request.max_tokens
         async with self._line:
-            while (left := self._left(tokens)) > 0:
+            while (left := self._left(tokens)) > _NOW:
                 await self._sleep(min(left, _LOOK))
             self._take(tokens, requests=1)
         return tokens
@@ -118,7 +121,7 @@ class Gate:
                 continue
             full = MINUTE * (1 - left / limit)
             bucket = self._told.get(unit)
-            if 0.5 * full <= reset <= full + 1.0 and (bucket is None or bucket.capacity != limit):
+            if 0 < 0.5 * full <= reset <= full + 1.0 and (bucket is None or bucket.capacity != limit):
                 bucket = self._told[unit] = Bucket(limit, limit, self._clock())
             if bucket is not None:
                 bucket.wait(0, self._clock())

@@ -44,7 +44,9 @@ def add_calls(parser: argparse.ArgumentParser, budget: str = "budget") -> None:
     """How calls are made and what they may cost; `budget` says what the caps hold for."""
     parser.add_argument("--seed", type=seed, default=0, metavar="N", help="seed of the calls (0)")
     parser.add_argument("--concurrency", type=count, default=8, metavar="N", help="judgments in flight (8)")
-    parser.add_argument("--timeout", type=amount, default=60.0, metavar="SECONDS", help="per call (60)")
+    parser.add_argument("--timeout", type=amount, default=60.0, metavar="SECONDS", help="for each attempt (60)")
+    parser.add_argument("--rpm", type=count, metavar="N", help="requests a minute at most, of each model")
+    parser.add_argument("--tpm", type=count, metavar="N", help="tokens a minute at most, of prompts and replies")
     parser.add_argument("--max-calls", type=count, metavar="N", help=budget)
     parser.add_argument("--max-tokens", type=count, metavar="N", help=f"{budget}, of prompts and replies together")
     parser.add_argument("--max-dollars", type=amount, metavar="X", help=budget)

@@ -61,6 +61,7 @@ def measurement(args: argparse.Namespace, progress: str) -> Measurement:
         PipelineError: no model is named, or a price without a model.
     """
     from judges.ledger.budget import Budget, Price
+    from judges.models.limits import Limits
     from pipeline.config import MODELS, PipelineError
     from pipeline.evaluate import EvaluateSettings
     from pipeline.measure import Measurement
@@ -81,6 +82,7 @@ def measurement(args: argparse.Namespace, progress: str) -> Measurement:
             repeats=args.repeats, concurrency=args.concurrency, seed=args.seed, progress=progress
         ),
         timeout=args.timeout,
+        limits=Limits(args.rpm, args.tpm),
         budget=Budget(calls=args.max_calls, tokens=args.max_tokens, dollars=args.max_dollars),
         prices={args.model: Price(*args.price)} if args.price else {},
         out=args.results,

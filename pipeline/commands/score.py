@@ -32,6 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, out: Output) -> int:
     from judges.ledger.budget import Budget, Price
+    from judges.models.limits import Limits
     from pipeline.evaluate import EvaluateSettings
     from pipeline.read_warnings import warnings_in_words
     from pipeline.report.table import columns, money
@@ -47,6 +48,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
         budget=Budget(calls=args.max_calls, tokens=args.max_tokens, dollars=args.max_dollars),
         price=Price(*args.price) if args.price else None,
         timeout=args.timeout,
+        limits=Limits(args.rpm, args.tpm),
         settings=EvaluateSettings(concurrency=args.concurrency, seed=args.seed, progress="score"),
         out=args.out,
     )

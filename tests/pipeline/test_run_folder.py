@@ -35,6 +35,7 @@ def test_the_same_experiment_has_the_same_folder(tmp_path: Path) -> None:
     same: list[dict[str, Any]] = [
         {"budget": {"calls": 5}},
         {"prices": {"m": [1, 2]}},
+        {"limits": {"rpm": 5, "tpm": 50}},
         {"tracking": {"enabled": False}},
         {"judges": {"concurrency": 3, "timeout": 5}},
     ]
