@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from judges.judge import judge
 from judges.lm import LMReply, LMRequest
 from judges.models.connect import is_simulated
+from judges.models.litellm_transport import wants_marks
 from judges.models.tokens import count_tokens
 from judges.program import JudgeProgram
 from labeled_traces.dataset import LabeledTrace
@@ -32,7 +33,8 @@ _SOME_PLAN = json.dumps({"source": "planning_text", "plans": [{"span_id": "", "t
 
 @dataclass(frozen=True)
 class Call:
-    """`cached` of the prompt's tokens are in an earlier call of the same model as well, so its cache may serve them.
+    """`cached` of the prompt's tokens are in an earlier call of the same model as well, so its cache may serve them;
+    `written` are those that are put into a cache that charges for it.
 
     `reading` is 0 for the first one of a trace. `most`: the longest reply. `hosted`: by a provider, not by a server of
     the user's. `reply`: the one that is kept, so that the call is not made.
@@ -43,6 +45,7 @@ class Call:
     reading: int
     prompt: int
     cached: int
+    written: int
     most: int
     hosted: bool
     reply: LMReply | None
@@ -91,14 +94,26 @@ class _DryLM:
         schema = json.dumps(request.schema, separators=(",", ":")) if hosted and request.schema else ""
         text = "\n\n".join((schema, *(message.content for message in request.messages)))
         model = (request.model, request.endpoint, reply is None)
+        # Some providers cache what is marked, and nothing behind it.
+        marked = len(text) - len(request.messages[-1].content) + request.messages[-1].shared
+        marks = wants_marks(request.model)
         places = [(*model, "any"), (*model, "schema", schema), (*model, "kind", kind)]
         start = max(_shared(text, self._sent.get(place, "")) for place in places)
         self._sent.update(dict.fromkeys(places, text))
-        cached = count_tokens(text[:start], request.model)
-        tokens = cached + count_tokens(text[start:], request.model) + PER_MESSAGE * len(request.messages)
-        if hosted:
-            cached = cached // CACHE_STEP * CACHE_STEP if cached >= LEAST_CACHED else 0
-        self.calls.append(Call(request.model, kind, self.reading, tokens, cached, request.max_tokens, hosted, reply))
+        tokens = count_tokens(text, request.model) + PER_MESSAGE * len(request.messages)
+        cached = _cacheable(text[: min(start, marked) if marks else start], request.model, hosted)
+        written = _cacheable(text[:marked], request.model, hosted) - cached if marks else 0
+        self.calls.append(
+            Call(request.model, kind, self.reading, tokens, cached, written, request.max_tokens, hosted, reply)
+        )
+
+
+def _cacheable(text: str, model: str, hosted: bool) -> int:
+    """The tokens of a beginning that a cache keeps."""
+    tokens = count_tokens(text, model)
+    if not hosted:
+        return tokens
+    return tokens // CACHE_STEP * CACHE_STEP if tokens >= LEAST_CACHED else 0
 
 
 def _shared(text: str, other: str) -> int:

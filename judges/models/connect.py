@@ -113,12 +113,14 @@ class Models:
             return 0.0
         return self._real().cost_of(request, prompt_tokens, completion_tokens)
 
-    def expected_cost(self, model: str, prompt_tokens: int, completion_tokens: int, cached: int = 0) -> float | None:
-        """Dollars of a call of which `cached` prompt tokens come from the provider's cache; None where no price is
-        known."""
+    def expected_cost(
+        self, model: str, prompt_tokens: int, completion_tokens: int, cached: int = 0, written: int = 0
+    ) -> float | None:
+        """Dollars of a call of which `cached` prompt tokens come from the provider's cache and `written` are put into
+        it; None where no price is known."""
         if is_simulated(model):
             return 0.0
-        return self._real().prices.of(model, prompt_tokens, completion_tokens, cached)
+        return self._real().prices.of(model, prompt_tokens, completion_tokens, cached, written)
 
     def has_cached_price(self, model: str) -> bool:
         """Whether cached tokens are known to be cheaper."""

@@ -74,6 +74,22 @@ def test_judges_of_a_trace_share_its_text_and_traces_share_the_system_text_only(
     assert min(call.cached for call in others) > min(sizes)
 
 
+def test_what_is_marked_is_written_once_a_trace_and_schema_and_nothing_behind_it_is_cached() -> None:
+    programs = list(seed_suite(Knobs(model="anthropic/claude-sonnet-4-5")).programs.values())
+    rows = simulate(3, 0)
+    calls = dry_run(programs, rows, 2)
+    assert len(calls) == 3 * (1 + 7 * 2)
+    # Of the plan's, of the two judges' that may find no plan, and of all others'.
+    writers = [call for call in calls if call.written]
+    assert len(writers) == 9
+    for call in calls:
+        assert (call.written == 0) == (call.cached > 0)
+        assert max(call.written, call.cached) < call.prompt - 200
+    plain = dry_run([program.with_knobs(model="openai/gpt-4o") for program in programs], rows, 2)
+    assert not any(call.written for call in plain)
+    assert sum(call.cached for call in plain) > sum(call.cached for call in calls)
+
+
 def test_a_sample_stands_for_all() -> None:
     """Of rows of very different lengths, the long ones at the end: in all of its parts, too."""
     rows = sorted(simulate(400, 0), key=lambda row: len(row.trace.spans))
