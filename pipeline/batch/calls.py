@@ -9,7 +9,7 @@ from judges.lm import JudgeError, LMRequest
 from judges.models.connect import is_simulated
 from judges.models.failure import Failure
 from judges.models.form import Form, known_form
-from judges.models.litellm_transport import load_litellm
+from judges.models.litellm_transport import load_litellm, wants_marks
 from judges.models.transport import messages_of
 
 URL = "/v1/chat/completions"
@@ -43,7 +43,11 @@ class Lines:
             JudgeError: the model takes no request of this kind.
         """
         name, form = self._form(request)
-        body = {"model": name, "messages": messages_of(request), **form.arguments(request)}
+        body = {
+            "model": name,
+            "messages": messages_of(request, marked=wants_marks(request.model)),
+            **form.arguments(request),
+        }
         return {"custom_id": custom_id(request), "method": "POST", "url": URL, "body": body}
 
     def sent(self, request: LMRequest) -> str:

@@ -16,13 +16,14 @@ from typing import Any
 from judges.ledger.budget import Usage, reserved_tokens
 from judges.lm import BudgetExhausted, LMRequest
 from judges.models.connect import is_simulated
-from judges.render import estimate_tokens
+from judges.models.tokens import count_tokens
 from pipeline.batch.call_files import CallFiles
 from pipeline.batch.elsewhere import Elsewhere, run_elsewhere
 from pipeline.batch.prices import BatchPrices
 from pipeline.batch.replies import Replies, read_replies
 from pipeline.batch.submissions import check_settled
 from pipeline.config import PipelineError
+from pipeline.cost import announce
 from pipeline.measure import Evaluation, Measurement, open_evaluation
 from pipeline.prepare import Say
 
@@ -32,7 +33,7 @@ _NAMED = 10
 
 @dataclass(frozen=True)
 class Exported:
-    """`calls` in `files`, expected to take so many `prompt_tokens`, at most `completion_tokens`, and `dollars` (None:
+    """`calls` in `files`, which take about `prompt_tokens`, and at most `completion_tokens` and `most_dollars` (None:
     unknown). `over_budget`: calls that a cap left out. `waiting`: judgments whose call follows from a plan."""
 
     files: Sequence[Path]
@@ -40,7 +41,7 @@ class Exported:
     bytes: int
     prompt_tokens: int
     completion_tokens: int
-    dollars: float | None
+    most_dollars: float | None
     simulated: bool
     waiting: int
     over_budget: int
@@ -61,6 +62,7 @@ def export_calls(work: Measurement, path: Path, say: Say) -> Exported:
     """
     check_settled(path)
     task = open_evaluation(work, say)
+    announce(task.cost(), work.budget, say)
     with task.open_lm() as lm, CallFiles(path) as files:
         plan = _Export(task, files, lm.spent())
         asked = Elsewhere(lm, note=plan.add)
@@ -73,7 +75,7 @@ def export_calls(work: Measurement, path: Path, say: Say) -> Exported:
         bytes=files.bytes,
         prompt_tokens=plan.prompt,
         completion_tokens=plan.completion,
-        dollars=plan.dollars,
+        most_dollars=plan.dollars,
         simulated=all(is_simulated(one.knobs.model) for one in task.suite.programs.values()),
         waiting=asked.waiting,
         over_budget=plan.left,
@@ -104,7 +106,7 @@ class _Export:
             return
         taken = self._taken
         self._taken = Usage(taken.calls + 1, taken.tokens + call.tokens, taken.cost + call.cost)
-        prompt = sum(estimate_tokens(message.content) for message in request.messages)
+        prompt = sum(count_tokens(message.content, request.model) for message in request.messages)
         expected = self._prices.expected(request, prompt, request.max_tokens)
         self.calls += 1
         self.prompt += prompt

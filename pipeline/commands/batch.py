@@ -115,7 +115,8 @@ def _exported(done: Exported) -> list[str]:
     if done.calls:
         prompts, replies = f"{done.prompt_tokens:,} tokens of prompts", f"{done.completion_tokens:,} of replies"
         lines.append(f"{done.calls:,} calls, {done.bytes / 1e6:.1f} MB: {', '.join(map(str, done.files))}")
-        lines.append(f"Expected: about {prompts}, at most {replies}; {money(done.dollars, done.simulated)}")
+        cost = money(done.most_dollars, done.simulated)
+        lines.append(f"They take about {prompts}, at most {replies}; at most, at the price of a batch: {cost}")
     if done.over_budget:
         lines.append(f"{done.over_budget:,} calls are left out: with them the budget could be passed")
     if done.waiting:
@@ -126,7 +127,9 @@ def _exported(done: Exported) -> list[str]:
 def _after_export(args: argparse.Namespace, done: Exported) -> list[str]:
     if not done.calls:
         return [f"  {command('evaluate', *same_options(args))}    (ends without a call)"]
-    return [f"  {command('batch', 'import', *same_options(args), '--replies')} FILE..."]
+    words = ["batch", "submit", *done.files, "--model", args.model or "NAME"]
+    sent = f"  {command(*words)}    (or have the calls answered elsewhere)"
+    return [sent, f"  {command('batch', 'import', *same_options(args), '--replies')} FILE..."]
 
 
 def _import(args: argparse.Namespace, out: Output) -> None:

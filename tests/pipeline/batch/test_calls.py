@@ -24,7 +24,10 @@ SCHEMA = {
 
 
 def request(model: str = "openai/any", **changes: Any) -> LMRequest:
-    messages = (Message("system", "Be strict."), Message("user", "Judge {this} ✓ \ud83d\ude00 \ud800"))
+    messages = (
+        Message("system", "Be strict.", shared=10),
+        Message("user", "Judge {this} ✓ \ud83d\ude00 \ud800", shared=12),
+    )
     return LMRequest(model, messages, **{"max_tokens": 50, "schema": SCHEMA, "seed": 7, **changes})
 
 

@@ -177,7 +177,7 @@ def test_caps_bound_what_is_exported_and_are_reported_where_replies_pass_them(
     done = batch("export", "data.jsonl", *priced)
     assert 0 < done["calls"] < 36
     assert done["calls"] + done["over_budget"] == 36
-    assert done["dollars"] < 0.5
+    assert done["most_dollars"] < 0.5
     usage = {"prompt_tokens": 10**6, "completion_tokens": 1000}
     reply = {"choices": [{"message": {"content": "{}"}, "finish_reason": "stop"}], "usage": usage}
     body = {"status_code": 200, "body": reply}

@@ -78,7 +78,7 @@ def test_a_reply(row: dict[str, Any], reply: LMReply, batch: bool, tmp_path: Pat
         ({"response": None, "error": {"message": "of api_key=abc123456789"}}, "of api_key=[hidden]"),
         ({"result": {"type": "canceled"}}, "canceled"),
         ({"result": {"type": "expired"}}, "expired"),
-        ({"result": {"type": "errored", "error": {"type": "error", "error": {"type": "api_error"}}}}, "errored api_error"),
+        ({"result": {"type": "errored", "error": {"error": {"type": "api_error"}}}}, "errored api_error"),
         ({"result": {"type": "errored", "error": {"type": "api_error"}}}, "errored api_error"),
     ],
 )  # fmt: skip
