@@ -23,7 +23,7 @@ from labeled_traces.taxonomy import load_taxonomy
 from labeled_traces.trace import JSON, TraceError, text_hash
 from pipeline.assessments import AGAIN, Voice
 from pipeline.config import PipelineError
-from pipeline.cost import Cost, announce, suite_cost
+from pipeline.cost import Cost, Kept, announce, suite_cost
 from pipeline.evaluate import EvaluateSettings, EvaluationStopped, check_replies, evaluate
 from pipeline.export.exported import Exported, suite_of
 from pipeline.export.registry import PREFIX, Registry
@@ -131,7 +131,8 @@ def _score(
     today = f"score {datetime.now(UTC):%Y-%m-%d}"
     with open_lm(work.out / "ledger.sqlite", today, work.budget, prices, work.timeout, limits=work.limits) as lm:
         if found.new:
-            announce(found.cost(suite, Models(prices, work.timeout)), work.budget, say)
+            kept = Kept(lm.ledger.find, work.settings.seed)
+            announce(found.cost(suite, Models(prices, work.timeout), kept), work.budget, say)
         writer = _Writer(store, voices, suite)
         try:
             for batch in found.batches():
@@ -192,19 +193,23 @@ class _Found:
             found.new.append(_New(LabeledTrace(trace, clean="unknown"), missing, stale))
         return found
 
-    def batches(self) -> Iterator[list[_New]]:
-        """Traces that lack the same scores, at most `_BATCH` at a time."""
+    def groups(self) -> dict[tuple[str, ...], list[_New]]:
+        """The traces that lack the same scores, by these scores."""
         groups: dict[tuple[str, ...], list[_New]] = defaultdict(list)
         for new in self.new:
             groups[new.missing].append(new)
-        for group in groups.values():
+        return groups
+
+    def batches(self) -> Iterator[list[_New]]:
+        """Traces that lack the same scores, at most `_BATCH` at a time."""
+        for group in self.groups().values():
             for start in range(0, len(group), _BATCH):
                 yield group[start : start + _BATCH]
 
-    def cost(self, suite: JudgeSuite, models: Models) -> Cost:
+    def cost(self, suite: JudgeSuite, models: Models, kept: Kept) -> Cost:
         total = Cost()
-        for batch in self.batches():
-            total += suite_cost(_part(suite, batch[0].missing), [new.row for new in batch], 1, models)
+        for missing, group in self.groups().items():
+            total += suite_cost(_part(suite, missing), [new.row for new in group], 1, models, kept)
         return total
 
 
