@@ -14,6 +14,7 @@ import pytest
 if TYPE_CHECKING:
     from tests.changed_agent import ChangedAgent
     from tests.judges.counting_model import CountingModel
+    from tests.judges.models.faulty_server import FaultyServer
     from tests.judges.scripted_server import ScriptedServer
     from tests.mlflow_rows import MlflowRows
     from tests.mlflow_server import MlflowServer
@@ -54,6 +55,13 @@ def batch_server() -> Iterator[BatchServer]:
     """A server on loopback with the batch APIs of OpenAI and Anthropic: see tests/pipeline/batch/batch_server.py."""
     with _load("pipeline/batch/batch_server").BatchServer() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def faulty_server() -> type[FaultyServer]:
+    """A judge on loopback of which many replies are faulty: see tests/judges/models/faulty_server.py."""
+    server: type[FaultyServer] = _load("judges/models/faulty_server").FaultyServer
+    return server
 
 
 @pytest.fixture(scope="session")
