@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from judges.ledger.budget import Budget, Price
+from judges.lm import LMRequest
 from judges.models.connect import check_name
 from judges.redact import hide_values
 from labeled_traces.files import parse_json, read_lines, write_lines
 from pipeline.batch.call_files import is_call
 from pipeline.batch.calls import provider_of
 from pipeline.batch.connect import open_provider
+from pipeline.batch.prices import BatchPrices, file_cost
 from pipeline.batch.providers import ENDED, Provider, Status
 from pipeline.batch.submissions import Batch, Submissions, state_path
 from pipeline.config import PipelineError
+from pipeline.consent import Consent
+from pipeline.cost import announce
 from pipeline.prepare import Say
 
 try:
@@ -28,7 +33,17 @@ except ImportError:  # only POSIX has it
     fcntl = None  # type: ignore[assignment]
 
 
-def submit(calls: Path, model: str, endpoint: str, say: Say) -> Batch:
+@dataclass(frozen=True)
+class Terms:
+    """To which model at which endpoint, at which prices, and who agrees to the cost."""
+
+    model: str
+    endpoint: str = ""
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    consent: Consent = field(default_factory=Consent)
+
+
+def submit(calls: Path, terms: Terms, say: Say) -> Batch:
     """Uploads a file of calls and starts its batch; the same content again is the same batch.
 
     Raises:
@@ -37,10 +52,11 @@ def submit(calls: Path, model: str, endpoint: str, say: Say) -> Batch:
         LMError: the provider failed or refused. The same command again goes on.
     """
     with _held(calls):
-        return _submit(calls, model, endpoint, say)
+        return _submit(calls, terms, say)
 
 
-def _submit(calls: Path, model: str, endpoint: str, say: Say) -> Batch:
+def _submit(calls: Path, terms: Terms, say: Say) -> Batch:
+    model, endpoint = terms.model, terms.endpoint
     check_name(model, endpoint)
     provider, name = provider_of(model, endpoint)
     fresh = Batch(_sha256(calls), _check(calls, name), provider, model, endpoint)
@@ -59,6 +75,8 @@ def _submit(calls: Path, model: str, endpoint: str, say: Say) -> Batch:
             f"gave is not fetched: accepted after `batch fetch {calls}`, `batch import` and a new `batch export`; "
             "else calls could be paid twice"
         )
+    if batch is None or not batch.tried:
+        _agree(calls, terms, say)
     batch = told.put(batch or fresh)
     if not batch.file_id:
         batch = told.put(replace(batch, file_id=service.upload(calls)))
@@ -67,6 +85,14 @@ def _submit(calls: Path, model: str, endpoint: str, say: Say) -> Batch:
         batch = told.put(replace(batch, tried=time.time()))
         batch_id = service.create(calls, batch.file_id)
     return told.put(replace(batch, batch_id=batch_id, submitted=datetime.now(UTC).isoformat(timespec="seconds")))
+
+
+def _agree(calls: Path, terms: Terms, say: Say) -> None:
+    """Raises: PipelineError, where the cost is large and nobody agrees to it."""
+    request = LMRequest(terms.model, (), endpoint=terms.endpoint)
+    prices = BatchPrices(terms.prices)
+    half = " (dollars at the price of a batch: half)" if prices.part(request) < 1 else ""
+    announce(file_cost(calls, request, prices), Budget(), lambda line: say(line + half), terms.consent)
 
 
 def _adopt(service: Provider, batch: Batch, calls: Path) -> str:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from judges.ledger.budget import Price
 from judges.lm import LMRequest
 from judges.models.connect import is_simulated
 from judges.models.prices import Prices
+from judges.models.tokens import count_tokens, reasons
+from labeled_traces.files import parse_json, read_lines
 from pipeline.batch.calls import provider_of
 from pipeline.batch.replies import Found
+from pipeline.cost import REASONING_TOKENS, REPLY_DEFAULT, Cost
 
 BATCH_PRICE = 0.5
 """What OpenAI and Anthropic ask for a call in a batch, as a part of its usual price."""
@@ -47,3 +51,33 @@ class BatchPrices:
             return 0.0
         cost = self._prices.of_reply(request.model, *tokens, usage)
         return None if cost is None else cost * part
+
+
+def file_cost(path: Path, request: LMRequest, prices: BatchPrices) -> Cost:
+    """What a file of calls like `request` (its model and endpoint) is expected to cost."""
+    calls = prompt = longest = 0
+    for number, line in read_lines(path):
+        body = parse_json(line, f"{path}, line {number}")["body"]
+        calls += 1
+        prompt += sum(count_tokens(_words(message["content"]), request.model) for message in body["messages"])
+        longest += body.get("max_completion_tokens") or body["max_tokens"]
+    usual = REPLY_DEFAULT + REASONING_TOKENS * reasons(request.model)
+    completion = min(longest, calls * usual)
+    # Of one call, since long prompts have a price of their own.
+    each = [prices.expected(request, round(prompt / calls), round(tokens / calls)) for tokens in (completion, longest)]
+    paid = frozenset() if is_simulated(request.model) else frozenset({request.model})
+    return Cost(
+        calls=calls,
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        known=(each[0] or 0.0) * calls,
+        paid=paid,
+        unpriced=paid if each[0] is None else frozenset(),
+        most_completion=longest,
+        most=(each[1] or 0.0) * calls,
+    )
+
+
+def _words(content: Any) -> str:
+    """Prompts that are marked for a cache stand in parts."""
+    return content if isinstance(content, str) else "".join(part["text"] for part in content)

@@ -50,6 +50,10 @@ def add_calls(parser: argparse.ArgumentParser, budget: str = "budget") -> None:
     parser.add_argument("--max-calls", type=count, metavar="N", help=budget)
     parser.add_argument("--max-tokens", type=count, metavar="N", help=f"{budget}, of prompts and replies together")
     parser.add_argument("--max-dollars", type=amount, metavar="X", help=budget)
+    add_price(parser)
+
+
+def add_price(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--price",
         type=amount,

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipeline.commands.arguments import add_consent, add_price
 from pipeline.commands.evaluation import add_evaluation, measurement, same_options
 from pipeline.commands.output import Output
 from pipeline.hints import command
@@ -58,8 +59,8 @@ example:
 
 Uploads each file and starts its batch, with OpenAI or Anthropic (or simulated/..., to try it). The key comes from the
 environment (OPENAI_API_KEY, ANTHROPIC_API_KEY). What was submitted stands in calls.batches.json beside calls.jsonl, so
-the same file again starts no second batch, also after a kill at any moment. --endpoint: another server with OpenAI's
-batch API.
+the same file again starts no second batch, also after a kill at any moment. The expected cost is said first, and asked
+about above --ask-above; without a terminal that needs --yes.
 """
 _FETCH = """\
 example:
@@ -82,6 +83,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     one.add_argument("calls", type=Path, nargs="+", metavar="CALLS", help="files that `batch export` wrote")
     one.add_argument("--model", required=True, metavar="NAME", help="the model that export was given")
     one.add_argument("--endpoint", default="", metavar="URL", help="base URL of a server with OpenAI's batch API")
+    add_price(one)
+    add_consent(one, "10, for each file")
     for name, what, epilog in (("status", "how batches stand", ""), ("fetch", "save what batches gave", _FETCH)):
         one = _step(steps, name, what, epilog)
         one.add_argument("calls", type=Path, nargs="+", metavar="CALLS", help="files that were submitted")
@@ -116,7 +119,7 @@ def _exported(done: Exported) -> list[str]:
         prompts, replies = f"{done.prompt_tokens:,} tokens of prompts", f"{done.completion_tokens:,} of replies"
         lines.append(f"{done.calls:,} calls, {done.bytes / 1e6:.1f} MB: {', '.join(map(str, done.files))}")
         cost = money(done.most_dollars, done.simulated)
-        lines.append(f"They take about {prompts}, at most {replies}; at most, at the price of a batch: {cost}")
+        lines.append(f"They take about {prompts} and at most {replies}; at the price of a batch at most: {cost}")
     if done.over_budget:
         lines.append(f"{done.over_budget:,} calls are left out: with them the budget could be passed")
     if done.waiting:
@@ -163,9 +166,14 @@ def _after_import(args: argparse.Namespace, done: Imported) -> list[str]:
 
 
 def _submit(args: argparse.Namespace, out: Output) -> None:
-    from pipeline.batch.jobs import submit
+    from judges.ledger.budget import Price
+    from pipeline.batch.jobs import Terms, submit
+    from pipeline.consent import Consent
 
-    batches = {path: submit(path, args.model, args.endpoint, out.say) for path in args.calls}
+    consent = Consent(Consent.above if args.ask_above is None else args.ask_above, args.yes)
+    prices = {args.model: Price(*args.price)} if args.price else {}
+    terms = Terms(args.model, args.endpoint, prices, consent)
+    batches = {path: submit(path, terms, out.say) for path in args.calls}
     lines = [f"{path}: {batch.calls:,} calls, batch {batch.batch_id}" for path, batch in batches.items()]
     following = [f"  {command('batch', step, *args.calls)}" for step in ("status", "fetch")]
     out.result("\n".join([*lines, "", "Next:", *following]), [_row(path, batch) for path, batch in batches.items()])

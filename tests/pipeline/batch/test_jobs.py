@@ -129,6 +129,19 @@ def test_calls_of_a_batch_that_may_be_running_are_not_paid_again(batch: Run, bat
     batch("export", "data.jsonl", *OPENAI, "--out", "others.jsonl")
 
 
+def test_a_large_cost_is_asked_about_before_anything_is_sent(
+    batch: Run, batch_server: BatchServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    batch("export", "data.jsonl", *OPENAI)
+    words = ["submit", "calls.jsonl", *at(batch_server, *OPENAI), "--price", "1000", "1000"]
+    error = batch(*words, code=2)["error"]["message"]
+    assert "dollars are expected, more than 10 (ask_above), and there is no terminal to ask at" in error
+    assert not batch_server.files
+    assert main(["batch", *words, "--yes"]) == 0
+    assert "cost: up to about 6 calls" in capsys.readouterr().err
+    assert len(batch_server.batches) == 1
+
+
 def test_two_processes_do_not_submit_one_file_at_once(batch: Run, batch_server: BatchServer) -> None:
     batch("export", "data.jsonl", *OPENAI)
     with Path("calls.jsonl").open("rb") as file:
