@@ -6,35 +6,26 @@ import logging
 import os
 import sqlite3
 import time
+from functools import partial
 from pathlib import Path
 
+from judges.ledger.connection import Connection, schema
+from judges.ledger.tables import VERSION
 from judges.lm import JudgeError
 
 log = logging.getLogger(__name__)
 
 APPLICATION_ID = 0x67706A31
-VERSION = 1
 BUSY_SECONDS = 60.0
 
-_SCHEMA = f"""
-CREATE TABLE calls (
-    key TEXT PRIMARY KEY, status TEXT NOT NULL, run TEXT NOT NULL, owner TEXT NOT NULL, started REAL NOT NULL,
-    reserved_tokens INTEGER NOT NULL, reserved_cost INTEGER NOT NULL, about TEXT NOT NULL, request BLOB,
-    text BLOB, finish_reason TEXT, prompt_tokens INTEGER, completion_tokens INTEGER, cached_tokens INTEGER,
-    cost INTEGER, finished REAL
-);
-CREATE INDEX pending ON calls (run) WHERE status = 'pending';
-CREATE TABLE runs (
-    run TEXT PRIMARY KEY, calls INTEGER NOT NULL, tokens INTEGER NOT NULL, cost INTEGER NOT NULL,
-    failed INTEGER NOT NULL
-);
-PRAGMA application_id = {APPLICATION_ID};
-PRAGMA user_version = {VERSION};
-"""
+# The tables of version 1 lack these.
+_SINCE_1 = ("ALTER TABLE calls ADD COLUMN sent TEXT", "ALTER TABLE calls ADD COLUMN reasoning_tokens BIGINT")
+_OLD_OWNERS = "INSERT INTO workers SELECT DISTINCT owner, owner, ? FROM calls WHERE status = 'pending'"
 
 
-def connect(path: Path, read_only: bool) -> sqlite3.Connection:
+def connect(path: Path, read_only: bool) -> Connection:
     """Opens the file, and makes it where it is not there. `read_only`: the file is there and nothing is written.
+    A file of version 1 gets what it lacks, or is read as it is.
 
     Raises:
         JudgeError: the path cannot be used, or the file is damaged, newer than this program, or not a ledger.
@@ -46,9 +37,10 @@ def connect(path: Path, read_only: bool) -> sqlite3.Connection:
     try:
         if not read_only:
             path.parent.mkdir(parents=True, exist_ok=True)
-        return _open(path, read_only)
+        raw = _open(path, read_only)
     except (OSError, sqlite3.Error) as error:
         raise explain(error, path) from error
+    return Connection(raw, "sqlite", partial(_begin, raw), (sqlite3.Error,), partial(explain, path=path))
 
 
 def check_kept(path: Path, capped: bool) -> None:
@@ -101,26 +93,58 @@ def explain(error: Exception, path: Path) -> JudgeError:
 
 
 def _open(path: Path, read_only: bool) -> sqlite3.Connection:
-    address = f"{path.absolute().as_uri()}?{_access(path) if read_only else 'mode=rwc'}"
-    db = sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    db = _raw(f"{path.absolute().as_uri()}?{_access(path) if read_only else 'mode=rwc'}")
     try:
-        if read_only or not _is_empty(db):
-            _check(db, path)
+        old = _check(db, path) if read_only or not _is_empty(db) else False
         if read_only:
+            if old:
+                # What it lacks is added to a copy.
+                file, db = db, _raw(":memory:")
+                file.backup(db)
+                file.close()
+                _complete(db)
             db.execute("PRAGMA query_only = ON")
         else:
             _use_write_ahead_log(db)
-            # The write-ahead log survives a kill of the process as it is; NORMAL saves a disk flush a call.
-            db.execute("PRAGMA synchronous = NORMAL")
-            db.execute("BEGIN IMMEDIATE")
-            if _is_empty(db):
-                for statement in _SCHEMA.split(";"):
-                    db.execute(statement)
-            db.execute("COMMIT")
+            # Not even a power cut loses a reply that was paid. The flush is shared by all calls of a transaction.
+            db.execute("PRAGMA synchronous = FULL")
+            if old or _is_empty(db):
+                db.execute("BEGIN IMMEDIATE")
+                _complete(db)
+                db.execute("COMMIT")
     except BaseException:
         db.close()
         raise
     return db
+
+
+def _raw(address: str) -> sqlite3.Connection:
+    db = sqlite3.connect(
+        address, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
+    )
+    # A damaged text is one damaged row, and no failure of all that are read with it.
+    db.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
+    return db
+
+
+def _begin(db: sqlite3.Connection) -> float:
+    db.execute("BEGIN IMMEDIATE")
+    return time.time()
+
+
+def _complete(db: sqlite3.Connection) -> None:
+    """Makes what is missing of the tables, in a new file or one of version 1."""
+    is_new = _is_empty(db)
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    for statement in schema("sqlite"):
+        db.execute(statement)
+    if not is_new and version == 1:
+        for statement in _SINCE_1:
+            db.execute(statement)
+        # Such a process kept its hold for an hour.
+        db.execute(_OLD_OWNERS, (time.time() + 3600.0,))
+    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    db.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def _access(path: Path) -> str:
@@ -148,9 +172,11 @@ def _use_write_ahead_log(db: sqlite3.Connection) -> None:
             time.sleep(0.02)
 
 
-def _check(db: sqlite3.Connection, path: Path) -> None:
+def _check(db: sqlite3.Connection, path: Path) -> bool:
+    """Whether it is an old one. Raises: JudgeError, where it cannot be used."""
     application, version = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
     if application != APPLICATION_ID:
         raise JudgeError(f"{path} is an SQLite file of something else: accepted is a ledger, or a path without a file")
-    if version != VERSION:
-        raise JudgeError(f"ledger {path} has version {version}: this program reads version {VERSION}")
+    if version not in range(1, VERSION + 1):
+        raise JudgeError(f"ledger {path} has version {version}: this program reads versions 1 to {VERSION}")
+    return bool(version < VERSION)

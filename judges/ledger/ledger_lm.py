@@ -11,7 +11,9 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from judges.ledger.budget import Budget, Usage, reserved_tokens, unknown_price
 from judges.ledger.health import Health
-from judges.ledger.store import Ledger, Reservation, as_stored
+from judges.ledger.rows import as_stored
+from judges.ledger.rules import End, Reservation
+from judges.ledger.store import Ledger
 from judges.lm import LM, BudgetExhausted, JudgeError, LMError, LMReply, LMRequest, RetryingLM
 
 __all__ = ["CostOf", "Ledger", "LedgerLM", "NotInLedger"]
@@ -19,7 +21,8 @@ __all__ = ["CostOf", "Ledger", "LedgerLM", "NotInLedger"]
 CostOf: TypeAlias = Callable[[LMRequest, int, int], float | None]
 """Dollars of a call that takes so many prompt and completion tokens; None where no price is known."""
 
-POLL_SECONDS = 0.02
+POLL_SECONDS = (0.02, 0.5)
+"""Between two looks at a call that another process is making: it begins with the first, and doubles up to the last."""
 
 
 @runtime_checkable
@@ -106,7 +109,7 @@ class LedgerLM:
         """
         key = request.key
         while True:
-            if (reply := self.ledger.find(key)) is not None:
+            if (reply := await self.ledger.look_up(key)) is not None:
                 self._health.found(request)
                 return reply
             if self._replay:
@@ -165,14 +168,14 @@ class LedgerLM:
                 try:
                     ended = await anext(attempts)
                 except BaseException as error:
-                    self._settle(key, error, most)
+                    await self._settle(key, error, most)
                     if isinstance(error, LMError):
                         self._health.failed(request, error)
                     raise
                 if isinstance(ended, LMReply):
                     self._health.answered(request)
-                    return self._keep(key, request, ended)
-                self._settle(key, ended, most)
+                    return await self._keep(key, request, ended)
+                await self._settle(key, ended, most)
                 try:
                     known = await self._reserve(key, request, most)
                 except BudgetExhausted:
@@ -185,26 +188,30 @@ class LedgerLM:
 
     async def _reserve(self, key: str, request: LMRequest, most: Usage) -> LMReply | None:
         """Reserves the next attempt; the reply where another process has had one meanwhile."""
+        pause, longest = POLL_SECONDS
         while True:
-            reserved = self.ledger.reserve(key, request, self.run, most, self.budget)
+            reserved = await self.ledger.reserve(key, request, self.run, most, self.budget)
             if isinstance(reserved, LMReply):
                 return reserved
             if reserved is Reservation.GRANTED:
                 return None
-            await asyncio.sleep(POLL_SECONDS)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, longest)
 
-    def _settle(self, key: str, error: BaseException, most: Usage) -> None:
+    async def _settle(self, key: str, error: BaseException, most: Usage) -> None:
         """Charges an attempt that gave no reply. A wrong setting is found before anything is sent."""
-        if isinstance(error, JudgeError):
-            self.ledger.release(key)
-            return
         billed = error.billed if isinstance(error, LMError) else True
-        self._unpriced |= billed and most.unpriced
-        self.ledger.fail(key, billed)
+        end = End.UNSENT if isinstance(error, JudgeError) else End.BILLED if billed else End.UNBILLED
+        self._unpriced |= end is End.BILLED and most.unpriced
+        if isinstance(error, Exception):
+            await self.ledger.drop(key, end)
+        else:
+            # It was cancelled, or its event loop has ended: it cannot wait.
+            self.ledger.drop_later(key, end)
 
-    def _keep(self, key: str, request: LMRequest, reply: LMReply) -> LMReply:
+    async def _keep(self, key: str, request: LMRequest, reply: LMReply) -> LMReply:
         reply, paid = self._charged(request, reply)
-        self.ledger.complete(key, self.run, reply, paid)
+        await self.ledger.complete(key, self.run, reply, paid)
         return reply
 
     def _charged(self, request: LMRequest, reply: LMReply, price_factor: float = 1.0) -> tuple[LMReply, Usage]:

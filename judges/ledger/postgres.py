@@ -1,0 +1,125 @@
+"""Opens a ledger in a PostgreSQL database, where workers on several hosts share it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from judges.ledger.connection import Connection, schema
+from judges.ledger.tables import VERSION
+from judges.lm import JudgeError
+from judges.redact import hide_in_uri, redact
+
+SCHEMA = "gpa_judges"
+BUSY_SECONDS = 60
+_LOCK = 0x67706A31
+_VERSION = f"gpa-judges ledger {VERSION}"
+# A process that is frozen within a transaction may hold up the others no longer than they wait.
+_SETTINGS = (
+    f"SET search_path = {SCHEMA}; SET lock_timeout = '{BUSY_SECONDS}s';"
+    f"SET idle_in_transaction_session_timeout = '{BUSY_SECONDS // 2}s'"
+)
+# The lock makes the transactions that write follow each other, as `BEGIN IMMEDIATE` does in a file.
+_BEGIN = f"BEGIN; SELECT pg_advisory_xact_lock({_LOCK})"
+
+
+def check_url(url: str) -> str:
+    """The URL, which holds no secret: it is shown in messages, and stands in files.
+
+    Raises:
+        JudgeError: it holds a password, or is no URL of a PostgreSQL database.
+    """
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    accepted = "accepted is a path, or postgresql://USER@HOST/DATABASE"
+    shown = hide_in_uri(url)
+    try:
+        parts = make_url(url)
+    except (ArgumentError, ValueError):
+        raise JudgeError(f"ledger {shown}: {accepted}") from None
+    if parts.drivername not in ("postgresql", "postgres"):
+        raise JudgeError(f"ledger {shown}: {accepted}")
+    if parts.password is not None or any("password" in name.lower() for name in parts.query):
+        raise JudgeError(
+            f"ledger {shown} holds a password, which would stand in files and messages: accepted is the URL without "
+            "it; the password comes from PGPASSWORD, ~/.pgpass or a service file"
+        )
+    return url
+
+
+def connect(url: str, read_only: bool) -> Connection:
+    """Connects, and makes the tables where they are missing; not if `read_only`.
+
+    Raises:
+        JudgeError: no connection, or no ledger there; the message says what to do.
+    """
+    from sqlalchemy.engine import make_url
+
+    try:
+        import psycopg
+    except ImportError as error:
+        raise JudgeError(f"ledger {url} needs psycopg: pip install 'gpa-judges[postgres]' ({error})") from error
+    parts = make_url(check_url(url)).set(drivername="postgresql")
+    try:
+        raw: psycopg.Connection[Any] = psycopg.connect(parts.render_as_string(), autocommit=True)
+        try:
+            raw.execute(_SETTINGS)
+            _prepare(raw, url, read_only)
+        except BaseException:
+            raw.close()
+            raise
+    except psycopg.Error as error:
+        raise explain(error, url) from error
+    return Connection(raw, "postgresql", partial(_begin, raw), (psycopg.Error,), partial(explain, url=url))
+
+
+def explain(error: Exception, url: str) -> JudgeError:
+    """What a failure of the database means, and what to do."""
+    text = redact(" ".join(str(error).split()))
+    if "lock timeout" in text:
+        advice = f"another process has held it for {BUSY_SECONDS} s; end that process"
+    elif "closed" in text or "terminat" in text or "consuming input" in text:
+        advice = "the connection has ended; start again: what was written before is kept"
+    elif "permission denied" in text or "read-only" in text:
+        advice = f"accepted is a user who may write in the schema {SCHEMA}, and make it where it is not there"
+    elif "password" in text or "authentication" in text:
+        advice = "the password comes from PGPASSWORD, ~/.pgpass or a service file"
+    else:
+        advice = "accepted is a PostgreSQL database that can be reached and written"
+    return JudgeError(f"ledger {url}: {text}: {advice}")
+
+
+def _prepare(raw: Any, url: str, read_only: bool) -> None:
+    found = _version(raw)
+    if found is None and read_only:
+        raise JudgeError(f"there is no ledger in {url}: a replay needs that of the run that it replays")
+    if found is None:
+        with raw.transaction():
+            # Two at once would both make it.
+            raw.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
+            if (found := _version(raw)) is None:
+                raw.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+                for statement in schema("postgresql"):
+                    raw.execute(statement)
+                raw.execute(f"COMMENT ON SCHEMA {SCHEMA} IS '{_VERSION}'")
+                found = _VERSION
+    if found != _VERSION:
+        raise JudgeError(f"ledger {url}: its schema {SCHEMA} is {found!r}: this program reads {_VERSION!r}")
+    if read_only:
+        raw.execute("SET default_transaction_read_only = on")
+
+
+def _version(raw: Any) -> str | None:
+    """Of the ledger in there; None where there is none."""
+    row = raw.execute(
+        "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = %s", (SCHEMA,)
+    ).fetchone()
+    # A schema that somebody made for us, since we may not.
+    return None if row is None or row[0] is None else str(row[0])
+
+
+def _begin(raw: Any) -> float:
+    raw.execute(_BEGIN, prepare=False)
+    # When the lock was had; the hosts' own clocks may differ.
+    return float(raw.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()[0])

@@ -1,0 +1,91 @@
+"""The one connection of a ledger that writes, and the place that it writes to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from judges.ledger import file, postgres
+from judges.ledger.connection import Connection
+from judges.ledger.lease import Lease
+from judges.ledger.rules import Result, Step, carry_out, charge_dead, leave, renew
+from judges.lm import JudgeError
+
+RECONNECT_SECONDS = 60.0
+"""A reply that was had waits so long for its database to come back."""
+
+
+def is_url(place: Path | str) -> bool:
+    return "://" in str(place)
+
+
+def connect(place: Path | str, read_only: bool) -> Connection:
+    """Raises: JudgeError, where the place cannot be used."""
+    return postgres.connect(str(place), read_only) if is_url(place) else file.connect(Path(place), read_only)
+
+
+class LedgerWriter:
+    """See `group_commit.Writer`. Opening it charges what the dead have left."""
+
+    def __init__(self, place: Path | str, lease: float) -> None:
+        self._lease = Lease(lease)
+        self._place = place
+        self._db = connect(place, read_only=False)
+        try:
+            charge_dead(self._db, self._lease)
+        except BaseException as error:
+            self._db.close()
+            if isinstance(error, self._db.errors):
+                raise self._db.explain(error) from error
+            raise
+
+    def write(self, steps: Sequence[Step]) -> Sequence[Result | Exception]:
+        deadline = time.monotonic() + RECONNECT_SECONDS
+        while True:
+            try:
+                return carry_out(self._db, self._lease, steps)
+            except self._db.errors as error:
+                if self._is_lost and time.monotonic() < deadline:
+                    self._reconnect()
+                elif len(steps) == 1 or type(error).__name__ == "OperationalError":
+                    return [self._db.explain(error) for _ in steps]
+                else:
+                    break
+            except Exception as error:
+                if len(steps) == 1:
+                    return [error]
+                break
+        # One that cannot be written must not keep back the others.
+        return [self.write([step])[0] for step in steps]
+
+    def keep_alive(self) -> float | None:
+        """Renews the lease while there are calls in flight."""
+        if not self._lease.open:
+            return None
+        try:
+            renew(self._db, self._lease)
+        except self._db.errors:
+            # The next step will say what is wrong.
+            if self._is_lost:
+                self._reconnect()
+        return self._lease.pause
+
+    def close(self) -> None:
+        try:
+            leave(self._db, self._lease)
+        except self._db.errors:
+            pass  # the lease expires by itself
+        finally:
+            self._db.close()
+
+    @property
+    def _is_lost(self) -> bool:
+        """A file is never lost; a connection of a database may be."""
+        return bool(getattr(self._db.raw, "closed", False))
+
+    def _reconnect(self) -> None:
+        try:
+            self._db = connect(self._place, read_only=False)
+        except JudgeError:
+            time.sleep(0.5)
