@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tests.mlflow_rows import MlflowRows
     from tests.mlflow_server import MlflowServer
     from tests.pipeline.batch.batch_server import BatchServer
+    from tests.postgres_server import PostgresServer
 
 REPOSITORY = Path(__file__).parent.parent
 
@@ -83,6 +84,18 @@ def mlflow_server(one_mlflow_server: MlflowServer) -> str:
 def mlflow_database(one_mlflow_server: MlflowServer) -> str:
     """The same store without the way through HTTP, for tests of what is done and not of how it gets there: quicker."""
     return one_mlflow_server.database
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A private PostgreSQL server on loopback, which makes databases: see tests/postgres_server.py."""
+    module = _load("postgres_server")
+    binaries = module.find_binaries()
+    if binaries is None:
+        pytest.skip("no PostgreSQL here: needed are `postgres` and `initdb` on PATH or in /usr/lib/postgresql/*/bin")
+    pytest.importorskip("psycopg", reason="no psycopg here: pip install 'gpa-judges[postgres]'")
+    with module.PostgresServer(binaries) as server:
+        yield server
 
 
 @pytest.fixture

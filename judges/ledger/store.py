@@ -137,7 +137,7 @@ class Ledger:
                 # A reply without a count of tokens has no cost either, but a price where one was reserved for it.
                 unpriced = db.rows(tables.unpriced, [run])
             usage = settled(list(accounts[0][1:]), held) if accounts else Usage()
-            return replace(usage, unpriced=bool(unpriced))
+            return replace(usage, unpriced=bool(unpriced[0][0]))
 
         return self._read(read)
 

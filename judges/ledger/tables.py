@@ -22,6 +22,7 @@ from sqlalchemy import (
     bindparam,
     cast,
     delete,
+    exists,
     func,
     literal_column,
     select,
@@ -126,8 +127,8 @@ def owners(_: Keys) -> ClauseElement:
 
 
 def unpriced(run: Keys) -> ClauseElement:
-    """A reply without a cost, for which no price was reserved either."""
-    return select(calls.c.key).where(calls.c.run.in_(run), _UNPRICED).limit(literal_column("1"))
+    """Whether there is a reply without a cost, for which no price was reserved either."""
+    return select(exists().where(calls.c.run.in_(run), _UNPRICED))
 
 
 def accounts(names: Keys) -> ClauseElement:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from judges.ledger.ledger_lm import Ledger, LedgerLM
+from judges.ledger.rules import Drop, End
+from judges.ledger.writer import LedgerWriter
 from judges.lm import JudgeError
 
 if TYPE_CHECKING:
@@ -67,7 +69,7 @@ def test_a_newer_ledger_is_refused(path: Path) -> None:
     Ledger(path).close()
     with closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA user_version = 99")
-    with pytest.raises(JudgeError, match="version 99: this program reads version 1"):
+    with pytest.raises(JudgeError, match="version 99: this program reads versions 1 to 2"):
         Ledger(path)
 
 
@@ -107,7 +109,7 @@ def test_a_replay_leaves_nothing_beside_the_file(path: Path) -> None:
     with Ledger(path, read_only=True) as ledger:
         assert ledger.find("unknown") is None
         with pytest.raises(JudgeError, match="readonly"):
-            ledger.fail("unknown", billed=True)
+            ledger.do(Drop("unknown", End.BILLED))
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
@@ -123,11 +125,22 @@ def test_a_file_that_cannot_be_written_is_replayed(path: Path, monkeypatch: pyte
 def test_a_full_disk_keeps_what_was_written(path: Path, counting_model: Models) -> None:
     with Ledger(path) as ledger:
         lm = LedgerLM(counting_model(), ledger, "run")
-        (pages,) = ledger._db.execute("PRAGMA page_count").fetchone()
-        ledger._db.execute(f"PRAGMA max_page_count = {pages + 1}")
+        with closing(sqlite3.connect(path)) as db:
+            (pages,) = db.execute("PRAGMA page_count").fetchone()
+        writing = writing_connection(ledger)
+        writing.execute(f"PRAGMA max_page_count = {pages + 1}")
         with pytest.raises(JudgeError, match="full: free some space"):
             counting_model.ask(lm, *(counting_model.request(i) for i in range(200)))
-        ledger._db.execute("PRAGMA max_page_count = 1000000")
+        writing.execute("PRAGMA max_page_count = 1000000")
         assert 1 < lm.spent().calls < 200
         counting_model.ask(lm, *(counting_model.request(i) for i in range(200)))
         assert lm.spent().calls == 200
+
+
+def writing_connection(ledger: Ledger) -> sqlite3.Connection:
+    """It writes in a thread of its own, when it is given something to write."""
+    assert ledger._group is not None
+    writer = ledger._group._writer
+    assert isinstance(writer, LedgerWriter)
+    connection: sqlite3.Connection = writer._db.raw
+    return connection

@@ -6,7 +6,7 @@ import asyncio
 import math
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from judges.ledger.budget import Budget, Usage, reserved_tokens
 from judges.ledger.ledger_lm import Ledger, LedgerLM, NotInLedger
+from judges.ledger.rules import Drop, End, Reserve
 from judges.lm import BudgetExhausted, JudgeError, LMError, LMReply, LMRequest, Message, ProviderDown
 from judges.models.client import ModelClient
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from tests.judges.scripted_server import ScriptedServer
 
     Models = type[CountingModel]
+    RunSql = Callable[..., list[Any]]
     Servers = type[ScriptedServer]
 
 texts = st.text(st.characters(codec=None), max_size=200)
@@ -33,13 +35,6 @@ texts = st.text(st.characters(codec=None), max_size=200)
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "ledger.sqlite"
-
-
-@pytest.fixture
-def ledger(path: Path) -> Iterator[Ledger]:
-    ledger = Ledger(path)
-    yield ledger
-    ledger.close()
 
 
 def test_a_reply_is_paid_once_and_replayed(path: Path, counting_model: Models) -> None:
@@ -84,7 +79,7 @@ def test_repeats_stay_different_when_they_are_replayed(ledger: Ledger, counting_
     assert len(model.asked) == 3
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
 @given(
     st.builds(
         LMReply,
@@ -94,13 +89,17 @@ def test_repeats_stay_different_when_they_are_replayed(ledger: Ledger, counting_
         completion_tokens=st.integers(0, 10**7),
         cached_tokens=st.integers(0, 10**7),
         cost=st.none() | st.floats(0, 1e3),
+        reasoning_tokens=st.integers(0, 10**7),
+        sent=st.sampled_from(["", '{"temperature": 0.5, "seed": 1}']),
     ),
     texts,
 )
-def test_any_reply_comes_back_as_it_was(ledger: Ledger, counting_model: Models, reply: LMReply, prompt: str) -> None:
+def test_any_reply_comes_back_as_it_was(
+    ledger: Ledger, counting_model: Models, run_sql: RunSql, reply: LMReply, prompt: str
+) -> None:
     lm = LedgerLM(counting_model(lambda _: reply), ledger, "run")
     asked = counting_model.request(messages=(Message("user", prompt),))
-    ledger.fail(asked.key, billed=False)
+    run_sql(ledger.path, "DELETE FROM calls")
     live, replayed = counting_model.ask(lm, asked, asked)
     assert replayed == replace(live, replayed=True)
     assert live == replace(reply, cost=live.cost)
@@ -306,7 +305,8 @@ def test_replay_answers_from_the_ledger_alone(path: Path, counting_model: Models
 
 def test_a_pending_call_is_not_replayed(path: Path, counting_model: Models) -> None:
     with Ledger(path) as ledger:
-        ledger.reserve(counting_model.request().key, counting_model.request(), "run", Usage(1, 1), Budget())
+        asked = counting_model.request()
+        ledger.do(Reserve(asked.key, asked, "run", Usage(1, 1), Budget())).result()
         with pytest.raises(NotInLedger):
             counting_model.ask(LedgerLM(counting_model(), ledger, "run", mode="replay"), counting_model.request())
 
@@ -360,9 +360,9 @@ def test_a_reply_that_is_paid_is_kept_beyond_the_cap_and_ends_the_run(ledger: Le
 def test_a_call_in_flight_is_not_answered_from_elsewhere(ledger: Ledger, counting_model: Models) -> None:
     """Its reply is on the way; two would be charged to one row."""
     asked = counting_model.request()
-    ledger.reserve(asked.key, asked, "other", Usage(1, 10, 0.0), Budget())
+    ledger.do(Reserve(asked.key, asked, "other", Usage(1, 10, 0.0), Budget())).result()
     lm = LedgerLM(counting_model(), ledger, "run")
     assert not lm.answer(asked, LMReply("late", "stop", 4, 2))
-    ledger.fail(asked.key, billed=False)
+    ledger.do(Drop(asked.key, End.UNBILLED)).result()
     assert lm.answer(asked, LMReply("late", "stop", 4, 2))
     assert lm.spent().calls == 1
