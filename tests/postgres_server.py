@@ -38,7 +38,6 @@ class PostgresServer:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
-        self._databases = 0
 
     def __enter__(self) -> PostgresServer:
         # Not in pytest's folder, which is its user's alone.
@@ -72,13 +71,13 @@ class PostgresServer:
             self._process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def new_database(self) -> str:
-        """The URL of an empty one."""
-        self._databases += 1
-        name = f"test_{self._databases}"
+    def empty(self) -> str:
+        """The URL of its database, of which nothing is left that an earlier test put there."""
         with self.connect("postgres") as db:
-            db.execute(f"CREATE DATABASE {name}")
-        return self.url(name)
+            others = "usename = current_user AND pid <> pg_backend_pid()"
+            db.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}")
+            db.execute("DROP SCHEMA IF EXISTS gpa_judges CASCADE")
+        return self.url("postgres")
 
     def url(self, database: str) -> str:
         return f"postgresql://tester@127.0.0.1:{self.port}/{database}"

@@ -40,7 +40,7 @@ class Connection:
         self,
         raw: Any,
         dialect: str,
-        begin: Callable[[], float],
+        begin: Callable[[bool], float],
         errors: tuple[type[Exception], ...],
         explain: Callable[[Exception], JudgeError],
     ) -> None:
@@ -71,10 +71,10 @@ class Connection:
             done += size
 
     @contextmanager
-    def transaction(self) -> Iterator[float]:
+    def transaction(self, lasting: bool = True) -> Iterator[float]:
         """The only one that writes, of all processes; yields the time in seconds since 1970, by the database's clock
-        where it is shared by hosts."""
-        now = self._begin()
+        where it is shared by hosts. `lasting`: not even a power cut undoes it."""
+        now = self._begin(lasting)
         try:
             yield now
             self.raw.execute("COMMIT")

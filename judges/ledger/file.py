@@ -40,7 +40,7 @@ def connect(path: Path, read_only: bool) -> Connection:
         raw = _open(path, read_only)
     except (OSError, sqlite3.Error) as error:
         raise explain(error, path) from error
-    return Connection(raw, "sqlite", partial(_begin, raw), (sqlite3.Error,), partial(explain, path=path))
+    return Connection(raw, "sqlite", _Begin(raw), (sqlite3.Error,), partial(explain, path=path))
 
 
 def check_kept(path: Path, capped: bool) -> None:
@@ -106,8 +106,6 @@ def _open(path: Path, read_only: bool) -> sqlite3.Connection:
             db.execute("PRAGMA query_only = ON")
         else:
             _use_write_ahead_log(db)
-            # Not even a power cut loses a reply that was paid. The flush is shared by all calls of a transaction.
-            db.execute("PRAGMA synchronous = FULL")
             if old or _is_empty(db):
                 db.execute("BEGIN IMMEDIATE")
                 _complete(db)
@@ -127,9 +125,19 @@ def _raw(address: str) -> sqlite3.Connection:
     return db
 
 
-def _begin(db: sqlite3.Connection) -> float:
-    db.execute("BEGIN IMMEDIATE")
-    return time.time()
+class _Begin:
+    """The write-ahead log survives a kill as it is; only a power cut needs a flush to the disk."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self._lasting: bool | None = None
+
+    def __call__(self, lasting: bool) -> float:
+        if lasting != self._lasting:
+            self._db.execute(f"PRAGMA synchronous = {'FULL' if lasting else 'NORMAL'}")
+            self._lasting = lasting
+        self._db.execute("BEGIN IMMEDIATE")
+        return time.time()
 
 
 def _complete(db: sqlite3.Connection) -> None:

@@ -20,7 +20,8 @@ _SETTINGS = (
     f"SET idle_in_transaction_session_timeout = '{BUSY_SECONDS // 2}s'"
 )
 # The lock makes the transactions that write follow each other, as `BEGIN IMMEDIATE` does in a file.
-_BEGIN = f"BEGIN; SELECT pg_advisory_xact_lock({_LOCK})"
+_TAKE_LOCK = f"SELECT pg_advisory_xact_lock({_LOCK})"
+_BEGIN = {True: f"BEGIN; {_TAKE_LOCK}", False: f"BEGIN; SET LOCAL synchronous_commit = off; {_TAKE_LOCK}"}
 
 
 def check_url(url: str) -> str:
@@ -97,7 +98,7 @@ def _prepare(raw: Any, url: str, read_only: bool) -> None:
     if found is None:
         with raw.transaction():
             # Two at once would both make it.
-            raw.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
+            raw.execute(_TAKE_LOCK)
             if (found := _version(raw)) is None:
                 raw.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
                 for statement in schema("postgresql"):
@@ -119,7 +120,7 @@ def _version(raw: Any) -> str | None:
     return None if row is None or row[0] is None else str(row[0])
 
 
-def _begin(raw: Any) -> float:
-    raw.execute(_BEGIN, prepare=False)
+def _begin(raw: Any, lasting: bool) -> float:
+    raw.execute(_BEGIN[lasting], prepare=False)
     # When the lock was had; the hosts' own clocks may differ.
     return float(raw.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()[0])

@@ -23,7 +23,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
     """Of a new ledger, in a file and in a database: what a ledger promises holds for both."""
     if request.param == "sqlite":
         return tmp_path / "ledger.sqlite"
-    url: str = request.getfixturevalue("postgres").new_database()
+    url: str = request.getfixturevalue("postgres").empty()
     return url
 
 
