@@ -8,7 +8,7 @@ import pytest
 
 from judges.ledger.budget import Budget, Price, Usage
 from judges.ledger.store import Ledger
-from judges.lm import JudgeError
+from judges.lm import JudgeError, LMReply
 from judges.models.connect import Models, open_lm
 from judges.program import Knobs, seed_suite
 from labeled_traces.simulated import simulate
@@ -169,6 +169,29 @@ def test_kept_replies_tell_how_long_replies_are(tmp_path: Path) -> None:
     with open_lm(path, "run") as lm:
         evaluate(suite, rows, lm)
     assert cost.completion_tokens == pytest.approx(spent_tokens(path)[1] - before, rel=0.1)
+
+
+@pytest.mark.parametrize("hits", [0.0, 0.5, 1.0])
+def test_kept_replies_tell_how_a_model_counts_and_what_its_cache_serves(hits: float) -> None:
+    """A tokenizer that takes twice as many tokens, replies of 500 tokens, and a cache that serves half of it."""
+    suite, models = seed_suite(MINE), Models({"openai/mine": Price(2.0, 10.0, 0.5)}, 60)
+    rows = simulate(12, 0)
+    plain = suite_cost(suite, rows, 2, models)
+    able = plain.cached_tokens / plain.prompt_tokens
+    plan = '{"source": "labelled", "plans": [{"span_id": "", "text": "1. look"}]}'
+    usual = 2 * plain.prompt_tokens // plain.calls
+    reply = LMReply(plan, "stop", usual, 500, round(usual * able * hits))
+    half: list[str] = []
+
+    def answered(key: str) -> LMReply:
+        half.append(key)
+        return reply
+
+    suite_cost(suite, rows[::2], 2, models, Kept(answered))
+    cost = suite_cost(suite, rows, 2, models, Kept(lambda key: reply if key in half else None))
+    assert cost.completion_tokens == 500 * cost.calls
+    assert cost.prompt_tokens / cost.calls == pytest.approx(usual, rel=0.1)
+    assert cost.cached_tokens / cost.prompt_tokens == pytest.approx(able * hits, rel=0.15)
 
 
 def test_it_says_what_ends_it() -> None:

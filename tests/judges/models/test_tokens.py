@@ -22,6 +22,12 @@ def test_prompts_are_counted_as_openai_counts_them(model: str) -> None:
     assert sum(map(estimate_tokens, texts)) < 0.92 * exact, "bytes / 4 are too few"
 
 
+@pytest.mark.parametrize("model", ["openai/Qwen3-8B", "gemini/gemini-2.5-flash", "ollama/gemma3"])
+def test_where_digits_are_tokens_each_counts(model: str) -> None:
+    text = 'order "1234567" of 2024-05-01'  # 123 456 7, 202 4, 05, 01
+    assert count_tokens(text, model) == count_tokens(text, "openai/gpt-5") + 4 + 2 + 1 + 1
+
+
 def test_simulated_models_count_bytes() -> None:
     assert count_tokens("x" * 41, "simulated/default") == 11
 
