@@ -119,7 +119,10 @@ def _exported(done: Exported) -> list[str]:
         prompts, replies = f"{done.prompt_tokens:,} tokens of prompts", f"{done.completion_tokens:,} of replies"
         lines.append(f"{done.calls:,} calls, {done.bytes / 1e6:.1f} MB: {', '.join(map(str, done.files))}")
         cost = money(done.most_dollars, done.simulated)
-        lines.append(f"They take about {prompts} and at most {replies}; at the price of a batch at most: {cost}")
+        known = done.most_dollars is not None and not done.simulated
+        lines.append(
+            f"They take about {prompts} and at most {replies}; {f'in a batch at most {cost}' if known else cost}"
+        )
     if done.over_budget:
         lines.append(f"{done.over_budget:,} calls are left out: with them the budget could be passed")
     if done.waiting:
@@ -131,6 +134,8 @@ def _after_export(args: argparse.Namespace, done: Exported) -> list[str]:
     if not done.calls:
         return [f"  {command('evaluate', *same_options(args))}    (ends without a call)"]
     words = ["batch", "submit", *done.files, "--model", args.model or "NAME"]
+    words += ["--endpoint", args.endpoint] if args.endpoint else []
+    words += ["--price", *args.price] if args.price else []
     sent = f"  {command(*words)}    (or have the calls answered elsewhere)"
     return [sent, f"  {command('batch', 'import', *same_options(args), '--replies')} FILE..."]
 

@@ -19,14 +19,14 @@ class BatchServer:
 
     Every call is answered with `text`, but those whose number in the file is in `failing` (an error of theirs), and the
     second half of a batch that ends as `expired` or `cancelled`. `end` is how batches end. `hold`: a batch is created,
-    and the answer that says so is kept back for ever. `refuse`: status and body for every request.
+    and the answer that says so is kept back for ever; `drop`: the connection is closed instead. `refuse`: status and body for every request.
     """
 
     def __init__(self) -> None:
         self.end = "completed"
         self.text = '{"rationale": "fine", "findings": [], "score": 3}'
         self.failing: tuple[int, ...] = ()
-        self.hold = False
+        self.hold = self.drop = False
         self.refuse: tuple[int, str] | None = None
         self.files: dict[str, bytes] = {}
         self.batches: dict[str, dict[str, Any]] = {}
@@ -76,6 +76,7 @@ class BatchServer:
         content = answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
         if self.hold and handler.command == "POST" and path.endswith("batches"):
             self._closing.wait()
+        if (self.hold or self.drop) and handler.command == "POST" and path.endswith("batches"):
             return
         handler.send_response(status)
         handler.send_header("Content-Type", "application/json")
@@ -144,6 +145,8 @@ class BatchServer:
             batch["errors"] = {"object": "list", "data": [problem]}
             return told
         lines = [self._openai_line(i, row, len(rows)) for i, row in enumerate(rows)]
+        lost = sum(line["error"] is not None for line in lines)
+        batch["request_counts"] = {"total": len(lines), "completed": len(lines) - lost, "failed": lost}
         for kind, found in (
             ("output", [line for line in lines if line["error"] is None]),
             ("error", [line for line in lines if line["error"] is not None]),

@@ -72,6 +72,7 @@ def test_the_whole_way_with_openai(batch: Run, batch_server: BatchServer) -> Non
     (early,) = batch("fetch", "calls.jsonl")
     assert (early["status"], early["files"]) == ("validating", [])
     assert until_ended(batch) == ["in_progress", "finalizing", "completed"]
+    assert batch("status", "calls.jsonl")[0]["counts"] == {"total": 6, "completed": 5, "failed": 1}
     (done,) = batch("fetch", "calls.jsonl")
     assert done["files"] == ["replies-batch_0.jsonl", "errors-batch_0.jsonl"]
     found = batch("import", "data.jsonl", *OPENAI, "--replies", *done["files"])
@@ -168,6 +169,30 @@ def test_a_kill_before_the_batch_is_known_pays_once(
     assert batch("status", "calls.jsonl")[0]["detail"] == "start the last `batch submit` again"
     (job,) = batch(*words[1:])
     assert [job["batch_id"]] == list(batch_server.batches)
+
+
+@pytest.mark.parametrize("options", [OPENAI, ANTHROPIC], ids=["openai", "anthropic"])
+def test_a_lost_answer_is_no_second_batch(options: tuple[str, ...], batch: Run, batch_server: BatchServer) -> None:
+    """Neither by a retry of a library, nor by the same command again."""
+    batch("export", "data.jsonl", *options)
+    batch_server.drop = True
+    words = ["submit", "calls.jsonl", *at(batch_server, *options)]
+    assert "the batch of calls.jsonl was not created" in batch(*words, code=3)["error"]["message"]
+    batch_server.drop = False
+    (job,) = batch(*words)
+    assert [job["batch_id"]] == list(batch_server.batches)
+
+
+def test_two_batches_that_it_may_be_are_left_to_the_user(batch: Run, batch_server: BatchServer) -> None:
+    batch("export", "data.jsonl", *ANTHROPIC)
+    batch_server.drop = True
+    words = ["submit", "calls.jsonl", *at(batch_server, *ANTHROPIC)]
+    batch(*words, code=3)
+    batch_server.drop = False
+    batch_server.batches["msgbatch_1"] = {**batch_server.batches["msgbatch_0"], "id": "msgbatch_1"}
+    error = batch(*words, code=2)["error"]["message"]
+    assert "msgbatch_0 or msgbatch_1 may be its batch" in error
+    assert len(batch_server.batches) == 2
 
 
 def test_a_kill_after_the_upload_uploads_once(batch: Run, batch_server: BatchServer) -> None:
