@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from judges.judgment import HOLISTIC
@@ -139,10 +139,14 @@ def check_models(models: Mapping[str, str], budget: Budget, known: Models) -> No
 
 @dataclass(frozen=True)
 class Kept:
-    """Replies that are had already: `find` by a call's key, of an evaluation with this `seed`."""
+    """Replies that are had already: `find` by a call's key, of an evaluation with this `seed`.
 
-    find: Find
+    `lengths`: model -> kind of call ("" is any judge but the holistic one) -> mean tokens of replies to other calls.
+    """
+
+    find: Find | None = None
     seed: int = 0
+    lengths: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 def suite_cost(
@@ -151,32 +155,34 @@ def suite_cost(
     """Every judge of the suite reads every row `readings` times. A plan is extracted once per row, for all judges and
     readings that share a model and a rendering.
 
-    The calls of a sample of the rows are built and looked up in what is `kept` (with it, `readings` is a whole number),
+    The calls of a sample of the rows are built and looked up in what is `kept` (then `readings` is a whole number),
     and scaled up. Kept replies of a model tell how long its replies are, how it counts tokens and what it caches.
     """
+    kept = kept or Kept()
     # Readings after the second are like it, unless some of them are kept.
-    weights = [1.0] * round(readings) if kept else [min(1.0, readings), max(0.0, readings - 1)]
+    weights = [1.0] * round(readings) if kept.find else [min(1.0, readings), max(0.0, readings - 1)]
     weights = [weight for weight in weights if weight]
     some = sample(rows, max(50, _CALLS // max(1, len(suite.programs) * len(weights))))
     programs = suite.programs.values()
-    calls = dry_run(programs, some, len(weights), *((kept.find, kept.seed) if kept else ()))
+    calls = dry_run(programs, some, len(weights), kept.find, kept.seed)
     groups: dict[str, list[tuple[float, Call]]] = defaultdict(list)
     for call in calls:
         # A plan is extracted once, however often the trace is read, and even if not all are.
         weight = math.ceil(weights[0]) if call.kind == PLAN else weights[call.reading]
         groups[call.model].append((weight * len(rows) / len(some), call))
-    return sum((_cost(model, weighted, models) for model, weighted in groups.items()), Cost())
+    costs = (_cost(model, weighted, models, kept.lengths.get(model, {})) for model, weighted in groups.items())
+    return sum(costs, Cost())
 
 
 def uncounted_cost(model: str, models: Models) -> Cost:
     """Of a model that is asked nobody knows how often."""
-    cost = _cost(model, [], models)
+    cost = _cost(model, [], models, {})
     return replace(cost, uncounted=cost.paid)
 
 
-def _cost(model: str, weighted: Sequence[tuple[float, Call]], models: Models) -> Cost:
-    """The calls to one model, each as many times as its weight says."""
-    known = _Known.of(model, [call for _, call in weighted], models)
+def _cost(model: str, weighted: Sequence[tuple[float, Call]], models: Models, lengths: Mapping[str, float]) -> Cost:
+    """The calls to one model, each as many times as its weight says; `lengths` of earlier replies, per kind."""
+    known = _Known.of(model, [call for _, call in weighted], models, lengths)
     new = [(weight, call) for weight, call in weighted if call.reply is None]
     calls = sum(weight for weight, _ in new)
     prompt = sum(weight * call.prompt for weight, call in new) * known.tokens
@@ -207,7 +213,7 @@ def _cost(model: str, weighted: Sequence[tuple[float, Call]], models: Models) ->
 @dataclass(frozen=True)
 class _Known:
     """What is known of a model. `tokens`: its count of a prompt over ours. `hits`: the share of what its cache may
-    serve that it does serve. `replies`: mean tokens of kept replies, per kind of call and (kind "") of all."""
+    serve that it does serve. `replies`: mean tokens of replies, per kind of call and (kind "") of any judge's."""
 
     model: str
     tokens: float
@@ -215,12 +221,13 @@ class _Known:
     replies: Mapping[str, float]
 
     @classmethod
-    def of(cls, model: str, calls: Sequence[Call], models: Models) -> _Known:
+    def of(cls, model: str, calls: Sequence[Call], models: Models, earlier: Mapping[str, float]) -> _Known:
         kept = [(call, call.reply) for call in calls if call.reply is not None and call.reply.prompt_tokens]
         lengths: dict[str, list[int]] = defaultdict(list)
         for call, reply in kept:
             lengths[call.kind].append(reply.completion_tokens)
-            lengths[""].append(reply.completion_tokens)
+            if call.kind not in REPLY_TOKENS:
+                lengths[""].append(reply.completion_tokens)
         means = {kind: sum(found) / len(found) for kind, found in lengths.items() if len(found) >= _ENOUGH}
         # A hosted model without a price for cached tokens may have no cache; the simulated ones have none.
         caches = models.has_cached_price(model) or not all(call.hosted for call in calls)
@@ -229,12 +236,13 @@ class _Known:
             tokens = sum(reply.prompt_tokens for _, reply in kept) / sum(call.prompt for call, _ in kept)
             if able := sum(call.cached for call, _ in kept) * tokens:
                 hits = min(1.0, sum(reply.cached_tokens for _, reply in kept) / able)
-        return cls(model, tokens, hits, means)
+        return cls(model, tokens, hits, {**earlier, **means})
 
     def reply(self, call: Call) -> float:
         """Tokens of the reply to a call."""
-        if call.kind in self.replies or "" in self.replies:
-            return self.replies.get(call.kind, self.replies.get("", 0.0))
+        found = self.replies.get(call.kind if call.kind in self.replies or call.kind in REPLY_TOKENS else "")
+        if found is not None:
+            return found
         if is_simulated(self.model):
             return SIMULATED_TOKENS.get(call.kind, SIMULATED_DEFAULT)
         usual = REPLY_TOKENS.get(call.kind, REPLY_DEFAULT) + REASONING_TOKENS * reasons(self.model)

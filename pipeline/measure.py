@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from labeled_traces.trace import text_hash
 from pipeline.config import PipelineError
 from pipeline.consent import Consent
 from pipeline.cost import Cost, Kept, announce, check_models, compared, suite_cost
+from pipeline.earlier_replies import earlier_replies
 from pipeline.evaluate import EvaluateSettings, EvaluationStopped, check_replies, evaluate, save_judgments
 from pipeline.held_out import TEST_USES, check_leak, record_use, uses_beside
 from pipeline.matching import build_matcher
@@ -133,11 +135,10 @@ class Evaluation:
 
     def cost(self) -> Cost:
         """What is still to be paid: what its ledger holds is not."""
-        rows, settings = list(self.rows), self.work.settings
-        if not self.ledger.is_file():
-            return suite_cost(self.suite, rows, settings.repeats, self.models)
-        with Ledger(self.ledger, read_only=True) as ledger:
-            return suite_cost(self.suite, rows, settings.repeats, self.models, Kept(ledger.find, settings.seed))
+        settings = self.work.settings
+        with Ledger(self.ledger, read_only=True) if self.ledger.is_file() else nullcontext() as ledger:
+            kept = Kept(ledger.find if ledger else None, settings.seed, earlier_replies(self.out.parent))
+            return suite_cost(self.suite, list(self.rows), settings.repeats, self.models, kept)
 
     def open_lm(self) -> LedgerLM:
         """The way to its model; from here on the folder is this evaluation's."""

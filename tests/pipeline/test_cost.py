@@ -194,6 +194,13 @@ def test_kept_replies_tell_how_a_model_counts_and_what_its_cache_serves(hits: fl
     assert cost.cached_tokens / cost.prompt_tokens == pytest.approx(able * hits, rel=0.15)
 
 
+def test_earlier_replies_tell_how_long_replies_are() -> None:
+    suite = seed_suite(MINE, ("plan_quality", "tool_calling"))
+    kept = Kept(lengths={"openai/mine": {"tool_calling": 500.0, "": 400.0}, "openai/x": {"": 9.0}})
+    cost = suite_cost(suite, ROWS, 1, FREE, kept)
+    assert cost.completion_tokens == 6 * (500 + 400 + 200), "nothing is known of plans"
+
+
 def test_it_says_what_ends_it() -> None:
     cost = Cost(20_000, 1_500_000, 2_000, 1.0, frozenset({"openai/mine"}), most_completion=9_000, most=2.0)
     text = cost.in_words(Budget(calls=1000, dollars=2.5))
