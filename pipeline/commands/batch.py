@@ -119,10 +119,9 @@ def _exported(done: Exported) -> list[str]:
         prompts, replies = f"{done.prompt_tokens:,} tokens of prompts", f"{done.completion_tokens:,} of replies"
         lines.append(f"{done.calls:,} calls, {done.bytes / 1e6:.1f} MB: {', '.join(map(str, done.files))}")
         cost = money(done.most_dollars, done.simulated)
-        known = done.most_dollars is not None and not done.simulated
-        lines.append(
-            f"They take about {prompts} and at most {replies}; {f'in a batch at most {cost}' if known else cost}"
-        )
+        if done.most_dollars is not None and not done.simulated:
+            cost = f"in a batch at most {cost}"
+        lines.append(f"They take about {prompts} and at most {replies}; {cost}")
     if done.over_budget:
         lines.append(f"{done.over_budget:,} calls are left out: with them the budget could be passed")
     if done.waiting:

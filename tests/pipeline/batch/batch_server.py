@@ -19,7 +19,8 @@ class BatchServer:
 
     Every call is answered with `text`, but those whose number in the file is in `failing` (an error of theirs), and the
     second half of a batch that ends as `expired` or `cancelled`. `end` is how batches end. `hold`: a batch is created,
-    and the answer that says so is kept back for ever; `drop`: the connection is closed instead. `refuse`: status and body for every request.
+    and the answer that says so is kept back for ever; `drop`: the connection is closed
+    instead. `refuse`: status and body for every request.
     """
 
     def __init__(self) -> None:
