@@ -305,6 +305,30 @@ def test_a_real_endpoint_with_a_price(
     assert result.verdict != "PASS"
 
 
+def test_a_dear_run_needs_consent_and_a_no_is_not_in_the_way(
+    tmp_path: Path, scripted_server: type[ScriptedServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-nothing")
+    clean = json.dumps({"rationale": "fine", "findings": [], "score": 3})
+    with scripted_server(lambda _: clean) as server:
+        judges = {"model": "openai/any", "endpoint": server.endpoint, "dimensions": TWO, "holistic": False}
+        dear: dict[str, Any] = {
+            "data": {"simulated": {"traces": 30}},
+            "judges": judges,
+            "prices": {"openai/any": [1e4, 1e4, 1e3]},
+        }
+        dear["rule"] = {"repeats": 1}
+        config = cheap(tmp_path, **dear, tracking={"experiment": "asked"})
+        with pytest.raises(PipelineError, match="no terminal to ask at, so nothing was spent: accepted are --yes"):
+            optimize(config, quiet)
+        assert server.bodies == []
+        assert not (tmp_path / "mlflow.db").exists(), "no run of MLflow was begun"
+        for agreed, more in ((True, {}), (False, {"ask_above": None})):
+            run, _, usage = optimize(cheap(tmp_path, **dear, **more), quiet, agreed)
+            assert run.folder.path == prepare(config, quiet).folder.path
+            assert usage.calls == len(server.bodies) > 0
+
+
 def test_reflection_has_the_judges_endpoint_unless_it_has_its_own(tmp_path: Path) -> None:
     judges = {"model": "openai/a", "endpoint": "http://127.0.0.1:1/v1", "dimensions": TWO, "holistic": False}
     (step,) = prepare(cheap(tmp_path, judges=judges), quiet).steps
