@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -16,9 +17,9 @@ from pipeline.evaluate import evaluate
 from pipeline.measure import Evaluation
 
 
-def run_elsewhere(task: Evaluation, lm: Elsewhere) -> None:
+def run_elsewhere(task: Evaluation, lm: Elsewhere, at_once: int = 1) -> None:
     """One judgment at a time: what is missing comes in one order, the calls of a trace together."""
-    evaluate(task.suite, task.rows, lm, replace(task.work.settings, concurrency=1))
+    evaluate(task.suite, task.rows, lm, replace(task.work.settings, concurrency=at_once))
 
 
 class Elsewhere:
@@ -75,5 +76,8 @@ class Elsewhere:
     async def _file(self, request: LMRequest, found: Found) -> LMReply | None:
         cost = self._prices.of_reply(request, found) if found.reply.cost is None else found.reply.cost
         reply = replace(found.reply, cost=cost, sent=self._lines.sent(request))
-        self.filed += self._lm.answer(request, reply, self._prices.part(request) if found.batch else 1.0)
+        part = self._prices.part(request) if found.batch else 1.0
+        # In a thread: replies that are filed at once are flushed to the disk together.
+        filed = await asyncio.to_thread(self._lm.answer, request, reply, part)
+        self.filed += filed
         return await self._kept(request)

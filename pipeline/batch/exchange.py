@@ -27,6 +27,8 @@ from pipeline.cost import announce
 from pipeline.measure import Evaluation, Measurement, open_evaluation
 from pipeline.prepare import Say
 
+_AT_ONCE = 32
+"""So many replies are filed side by side."""
 _NAMED = 10
 """So many lines that are wrong are named one by one."""
 
@@ -149,7 +151,7 @@ def import_replies(work: Measurement, paths: Sequence[Path], say: Say) -> Import
     task = open_evaluation(work, say)
     with task.open_lm() as lm:
         asked = Elsewhere(lm, replies, BatchPrices(work.prices))
-        run_elsewhere(task, asked)
+        run_elsewhere(task, asked, _AT_ONCE)
         spent = lm.spent()
     _refuse(replies, asked)
     return Imported(
