@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from judges.lm import JudgeError
@@ -68,12 +69,17 @@ def _hide(secret: re.Pattern[str], text: str) -> str:
 
 def hide_values(text: str) -> str:
     """The text without the values of environment variables that are named like secrets; all else is left as it is."""
-    values = {
-        value for name, value in os.environ.items() if _SECRET_NAME.search(name) and len(value.strip()) >= _SHORTEST
-    }
+    values = {os.environ.get(name, "").strip() for name in _secret_names(frozenset(os.environ))}
     for value in sorted(values, key=len, reverse=True):
-        text = text.replace(value.strip(), HIDDEN)
+        if len(value) >= _SHORTEST:
+            text = text.replace(value, HIDDEN)
     return text
+
+
+@lru_cache(maxsize=8)
+def _secret_names(names: frozenset[str]) -> tuple[str, ...]:
+    # Every reply of a model is looked through, and the names hardly ever change.
+    return tuple(name for name in names if _SECRET_NAME.search(name))
 
 
 def redact_url(url: str) -> str:

@@ -9,16 +9,18 @@ import os
 import random
 import subprocess
 import sys
+import time
 import uuid
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from judges.ledger.budget import Price, reserved_tokens
-from judges.lm import JudgeError, LMReply, LMRequest, Message
+from judges.lm import JudgeError, LMError, LMReply, LMRequest, Message
 from judges.models.client import ModelClient
+from judges.models.limits import Limits
 from judges.models.litellm_transport import load_litellm
 
 if TYPE_CHECKING:
@@ -196,6 +198,7 @@ def test_nothing_is_printed_and_no_warning_shows(scripted_server: Servers, key: 
     code = """
 import asyncio, sys
 from judges.models.client import ModelClient
+from judges.models.limits import Limits
 from judges.lm import LMError, LMRequest, Message
 client = ModelClient(timeout=5.0, retries=0)
 for i in range(int(sys.argv[2])):
@@ -222,3 +225,91 @@ print("end")
     assert run.stdout.split() == ["provider_error", "provider_error", "end"]
     assert run.stderr == ""
     assert json.loads(json.dumps(server.bodies[-1]))["messages"][0]["content"] == "3"
+
+
+def test_what_was_sent_is_told(client: ModelClient, scripted_server: Servers, key: str) -> None:
+    def script(body: dict[str, Any]) -> Any:
+        refused = "temperature" in body or "max_tokens" in body
+        message = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
+        message = "Unsupported value: 'temperature'" if "temperature" in body else message
+        return scripted_server.error(400, message) if refused else "{}"
+
+    with scripted_server(script) as server:
+        reply = ask(client, server.request(schema={"type": "object", "title": "verdict"}, seed=3))
+        body = server.bodies[-1]
+    sent = json.loads(reply.sent)
+    digest = sent["response_format"].pop("schema_sha256")
+    assert sent == {
+        "model": sent["model"],
+        "max_completion_tokens": 50,
+        "seed": 3,
+        "response_format": {"type": "json_schema", "name": "verdict"},
+    }
+    assert sent["model"].endswith(body["model"])
+    assert len(digest) == 64
+    assert sent.keys() == body.keys() - {"messages"}
+    assert key not in reply.sent
+
+
+def test_a_wait_that_the_provider_asks_for_holds_all_calls_once(client: ModelClient, scripted_server: Servers) -> None:
+    """Of eight calls each waits as long as the first one that was turned away was told, and is sent once after it."""
+    turned = scripted_server.error(429, "slow down", {"Retry-After": "0.5"})
+    begun: list[float] = []
+
+    def script(_: dict[str, Any]) -> Any:
+        begun.append(time.monotonic())
+        return turned if len(begun) == 1 else "fine"
+
+    async def calls(server: ScriptedServer) -> list[LMReply]:
+        first = asyncio.ensure_future(client.complete(server.request()))
+        while not begun:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        others = [client.complete(server.request(repeat=number)) for number in range(1, 8)]
+        return list(await asyncio.gather(first, *others))
+
+    with scripted_server(script) as server:
+        assert [reply.text for reply in asyncio.run(calls(server))] == ["fine"] * 8
+    assert len(begun) == 9
+    assert all(0.45 <= at - begun[0] < 3.0 for at in begun[1:])
+
+
+def test_a_limit_of_requests_holds_over_http(new_client: NewClient, scripted_server: Servers) -> None:
+    client = new_client(limits=Limits(rpm=600))
+
+    async def calls(server: ScriptedServer) -> None:
+        await asyncio.gather(*(client.complete(server.request(repeat=number)) for number in range(16)))
+
+    with scripted_server(lambda _: "fine") as server:
+        begun = time.monotonic()
+        asyncio.run(calls(server))
+        assert 0.55 <= time.monotonic() - begun < 3.0, "ten at once, then ten a second"
+
+
+def test_a_call_ends_at_its_deadline(
+    new_client: NewClient, scripted_server: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every attempt is in time, and so is every wait: only together they are too long."""
+    client = new_client(timeout=5.0, retries=50, pause=0.1)
+    monkeypatch.setattr(client, "deadline", 1.0)
+    late = replace(scripted_server.error(500, "boom"), delay=0.2)
+    with scripted_server(lambda _: late) as server:
+        begun = time.monotonic()
+        with pytest.raises(LMError, match="boom"):
+            ask(client, server.request())
+        assert time.monotonic() - begun < 2.0
+        assert 2 <= len(server.requests) <= 5
+
+
+def test_an_attempt_is_cut_at_the_deadline(
+    new_client: NewClient, scripted_server: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = new_client(timeout=5.0, pause=0.01)
+    monkeypatch.setattr(client, "deadline", 0.5)
+    hang = scripted_server.answer(body="", delay=30.0)
+    with scripted_server(scripted_server.in_turn(scripted_server.error(500, "boom"), hang)) as server:
+        begun = time.monotonic()
+        with pytest.raises(LMError, match="no reply within") as caught:
+            ask(client, server.request())
+        assert caught.value.kind == "timeout"
+        assert time.monotonic() - begun < 2.0
