@@ -16,12 +16,10 @@ from judges.lm import LMError
 from judges.models.litellm_transport import load_litellm
 from judges.redact import redact
 from labeled_traces.files import parse_json, read_lines
-from pipeline.batch.providers import SECONDS, Status, calling
+from pipeline.batch.providers import CLOCKS_DIFFER, SECONDS, Status, calling
 
 BASE = "https://api.anthropic.com"
 _STATUS = {"ended": "completed", "canceling": "cancelling"}
-_CLOCKS_DIFFER = 300.0
-"""Seconds."""
 
 
 class AnthropicBatches:
@@ -44,13 +42,19 @@ class AnthropicBatches:
         return str(self._json(what, "POST", content=body, headers=headers)["id"])
 
     def created(self, _: str, calls: int, since: float, /) -> list[str]:
-        page = self._json("batches cannot be listed", "GET", "?limit=100")
-        return [
-            str(batch["id"])
-            for batch in page.get("data", [])
-            if sum(batch["request_counts"].values()) == calls
-            and datetime.fromisoformat(batch["created_at"]).timestamp() > since - _CLOCKS_DIFFER
-        ]
+        found: list[str] = []
+        after = ""
+        # From the newest on.
+        while True:
+            page = self._json("batches cannot be listed", "GET", f"?limit=100{after}")
+            for batch in page["data"]:
+                if datetime.fromisoformat(batch["created_at"]).timestamp() < since - CLOCKS_DIFFER:
+                    return found
+                if sum(batch["request_counts"].values()) == calls:
+                    found.append(str(batch["id"]))
+            if not page.get("has_more"):
+                return found
+            after = f"&after_id={page['last_id']}"
 
     def status(self, batch_id: str) -> Status:
         batch = self._json(f"batch {batch_id} cannot be looked up", "GET", f"/{batch_id}")

@@ -21,7 +21,7 @@ from pipeline.batch.calls import provider_of
 from pipeline.batch.connect import open_provider
 from pipeline.batch.prices import BatchPrices, file_cost
 from pipeline.batch.providers import ENDED, Provider, Status
-from pipeline.batch.submissions import Batch, Submissions, state_path
+from pipeline.batch.submissions import Batch, Submissions, beside, state_path
 from pipeline.config import PipelineError
 from pipeline.consent import Consent
 from pipeline.cost import announce
@@ -97,7 +97,8 @@ def _agree(calls: Path, terms: Terms, say: Say) -> None:
 
 def _adopt(service: Provider, batch: Batch, calls: Path) -> str:
     """The batch of an attempt that was interrupted; empty where it made none."""
-    found = service.created(batch.file_id, batch.calls, batch.tried)
+    known = {one.batch_id for path in beside(calls) for one in Submissions.of(path).batches}
+    found = [name for name in service.created(batch.file_id, batch.calls, batch.tried) if name not in known]
     if len(found) > 1:
         raise PipelineError(
             f"the last `batch submit {calls}` was interrupted, and {' or '.join(found)} may be its batch: accepted is "

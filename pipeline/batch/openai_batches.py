@@ -8,7 +8,7 @@ from typing import Any
 from judges.models.litellm_transport import load_litellm
 from judges.redact import redact
 from pipeline.batch.calls import URL
-from pipeline.batch.providers import SECONDS, Status, calling
+from pipeline.batch.providers import CLOCKS_DIFFER, SECONDS, Status, calling
 
 
 class OpenAIBatches:
@@ -34,10 +34,18 @@ class OpenAIBatches:
             done = self._litellm.create_batch("24h", URL, file_id, max_retries=0, **self._to)
             return str(done.id)
 
-    def created(self, file_id: str, _calls: int, _since: float, /) -> list[str]:
+    def created(self, file_id: str, _calls: int, since: float, /) -> list[str]:
+        found: list[str] = []
+        last: Any = None
         with calling("batches cannot be listed"):
-            page = self._litellm.list_batches(limit=100, **self._to)
-            return [str(batch.id) for batch in page.data if batch.input_file_id == file_id]
+            # From the newest on.
+            while last is None or last.created_at > since - CLOCKS_DIFFER:
+                page = self._litellm.list_batches(after=last and last.id, limit=100, **self._to)
+                found += [str(batch.id) for batch in page.data if batch.input_file_id == file_id]
+                if not page.data or not page.has_more:
+                    break
+                last = page.data[-1]
+        return found
 
     def status(self, batch_id: str) -> Status:
         with calling(f"batch {batch_id} cannot be looked up"):

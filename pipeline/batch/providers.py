@@ -13,6 +13,8 @@ from judges.models.failure import Failure
 
 SECONDS = 600.0
 """For one transfer."""
+CLOCKS_DIFFER = 300.0
+"""Seconds by which a provider's clock may differ from ours."""
 ENDED = ("completed", "failed", "expired", "cancelled")
 """A batch that will not change any more; each but `failed` may have replies."""
 

@@ -12,6 +12,8 @@ from labeled_traces.trace import TraceError
 from pipeline.batch.call_files import same_export
 from pipeline.config import PipelineError
 
+_STATE = ".batches.json"
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -76,7 +78,13 @@ class Submissions:
 
 
 def state_path(calls: Path) -> Path:
-    return calls.with_suffix(".batches.json")
+    return calls.with_suffix(_STATE)
+
+
+def beside(calls: Path) -> list[Path]:
+    """Files of calls in the same folder that were submitted, this one among them; they may be gone."""
+    names = sorted(path.name.removesuffix(_STATE) for path in calls.parent.glob(f"*{_STATE}"))
+    return [calls.with_stem(name) for name in names]
 
 
 def check_settled(calls: Path) -> None:
@@ -85,13 +93,12 @@ def check_settled(calls: Path) -> None:
     Raises:
         PipelineError: a batch of them may be running, or was not fetched: its calls would be exported once more.
     """
-    for path in sorted(calls.parent.glob("*.batches.json")):
-        other = calls.with_stem(path.name.removesuffix(".batches.json"))
+    for other in beside(calls):
         if not same_export(calls, other):
             continue
         if unsettled := [batch for batch in Submissions.of(other).batches if batch.open]:
             raise PipelineError(
                 f"{other} was submitted as batch {unsettled[0].batch_id or '(interrupted)'}, and what that gave is not "
                 f"fetched: its calls could be paid twice. Accepted is `batch fetch {other}` and `batch import` first, "
-                f"or another --out; if the batch is given up for good, delete {path}"
+                f"or another --out; if the batch is given up for good, delete {state_path(other)}"
             )

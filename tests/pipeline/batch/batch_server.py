@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qsl
 
 STEPS = ("validating", "in_progress", "finalizing")
 """What OpenAI tells of a batch before its end; each look moves it on."""
@@ -72,8 +73,11 @@ class BatchServer:
 
     def _handle(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
         self.headers.append({name.lower(): value for name, value in handler.headers.items()})
-        path = handler.path.partition("?")[0].removeprefix("/v1")
-        status, answer = self.refuse or self._answer(handler.command, path, body)
+        path, _, query = handler.path.partition("?")
+        path = path.removeprefix("/v1")
+        values = dict(parse_qsl(query))
+        after = values.get("after") or values.get("after_id") or ""
+        status, answer = self.refuse or self._answer(handler.command, path, body, after)
         content = answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
         if self.hold and handler.command == "POST" and path.endswith("batches"):
             self._closing.wait()
@@ -85,7 +89,7 @@ class BatchServer:
         handler.end_headers()
         handler.wfile.write(content)
 
-    def _answer(self, method: str, path: str, body: bytes) -> tuple[int, Any]:
+    def _answer(self, method: str, path: str, body: bytes, after: str) -> tuple[int, Any]:
         match [method, *path.strip("/").split("/")]:
             case ["POST", "files"]:
                 name = f"file-{len(self.files)}"
@@ -106,13 +110,13 @@ class BatchServer:
             case ["POST", "batches"]:
                 return 200, self._openai(json.loads(body))
             case ["GET", "batches"]:
-                return 200, {"object": "list", "data": list(self.batches.values()), "has_more": False}
+                return 200, self._page(after)
             case ["GET", "batches", name] if name in self.batches:
                 return 200, self._look(self.batches[name])
             case ["POST", "messages", "batches"]:
                 return 200, self._anthropic(json.loads(body)["requests"])
             case ["GET", "messages", "batches"]:
-                return 200, {"data": [batch for batch in self.batches.values() if "type" in batch]}
+                return 200, self._page(after)
             case ["GET", "messages", "batches", name] if name in self.batches:
                 batch = self.batches[name]
                 self.batches[name] = {**batch, "processing_status": "ended", "results_url": "http://192.0.2.1/x"}
@@ -120,6 +124,13 @@ class BatchServer:
             case ["GET", "messages", "batches", name, "results"] if name in self.files:
                 return 200, self.files[name].decode()
         return 404, {"error": {"message": f"no {path}", "type": "not_found_error", "code": None}}
+
+    def _page(self, after: str) -> dict[str, Any]:
+        """Two batches from the newest on, whatever was asked for."""
+        left = list(reversed(self.batches))
+        left = left[left.index(after) + 1 :] if after else left
+        data = [self.batches[name] for name in left[:2]]
+        return {"object": "list", "data": data, "has_more": len(left) > 2, "last_id": data[-1]["id"] if data else None}
 
     def _openai(self, asked: dict[str, Any]) -> dict[str, Any]:
         rows = [json.loads(line) for line in self.files[asked["input_file_id"]].splitlines()]

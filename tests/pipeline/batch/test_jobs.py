@@ -179,8 +179,28 @@ def test_a_lost_answer_is_no_second_batch(options: tuple[str, ...], batch: Run, 
     words = ["submit", "calls.jsonl", *at(batch_server, *options)]
     assert "the batch of calls.jsonl was not created" in batch(*words, code=3)["error"]["message"]
     batch_server.drop = False
+    ((name, made),) = batch_server.batches.items()
+    # Others of the same key have come since: the list has several pages.
+    counts = {kind: 7 for kind in made["request_counts"]}
+    for number in range(5):
+        other = {**made, "id": f"other_{number}", "input_file_id": "another", "request_counts": counts}
+        batch_server.batches[other["id"]] = other
     (job,) = batch(*words)
-    assert [job["batch_id"]] == list(batch_server.batches)
+    assert job["batch_id"] == name
+    assert len(batch_server.batches) == 6
+
+
+def test_another_files_batch_is_not_taken_for_a_lost_one(batch: Run, batch_server: BatchServer) -> None:
+    """They have as many calls and come seconds apart, which is all that Anthropic tells of them."""
+    to = at(batch_server, *ANTHROPIC)
+    batch("export", "data.jsonl", *ANTHROPIC)
+    Path("calls-2.jsonl").write_text(Path("calls.jsonl").read_text().replace("gpa-", "gpa-2"))
+    batch("submit", "calls.jsonl", *to)
+    batch_server.refuse = (503, "busy")
+    batch("submit", "calls-2.jsonl", *to, code=3)
+    batch_server.refuse = None
+    (job,) = batch("submit", "calls-2.jsonl", *to)
+    assert job["batch_id"] == "msgbatch_1"
 
 
 def test_two_batches_that_it_may_be_are_left_to_the_user(batch: Run, batch_server: BatchServer) -> None:
@@ -191,7 +211,7 @@ def test_two_batches_that_it_may_be_are_left_to_the_user(batch: Run, batch_serve
     batch_server.drop = False
     batch_server.batches["msgbatch_1"] = {**batch_server.batches["msgbatch_0"], "id": "msgbatch_1"}
     error = batch(*words, code=2)["error"]["message"]
-    assert "msgbatch_0 or msgbatch_1 may be its batch" in error
+    assert "msgbatch_1 or msgbatch_0 may be its batch" in error
     assert len(batch_server.batches) == 2
 
 
