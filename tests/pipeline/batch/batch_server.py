@@ -119,7 +119,11 @@ class BatchServer:
                 return 200, self._page(after)
             case ["GET", "messages", "batches", name] if name in self.batches:
                 batch = self.batches[name]
-                self.batches[name] = {**batch, "processing_status": "ended", "results_url": "http://192.0.2.1/x"}
+                calls = sum(batch["request_counts"].values())
+                lost = len([number for number in self.failing if number < calls])
+                counts = {"processing": 0, "succeeded": calls - lost, "errored": lost, "canceled": 0, "expired": 0}
+                ended = {"processing_status": "ended", "results_url": "http://192.0.2.1/x", "request_counts": counts}
+                self.batches[name] = {**batch, **ended}
                 return 200, batch
             case ["GET", "messages", "batches", name, "results"] if name in self.files:
                 return 200, self.files[name].decode()
