@@ -101,7 +101,7 @@ def test_the_whole_way_with_anthropic(batch: Run, batch_server: BatchServer) -> 
     assert "json_mode" not in sent["params"]
     batch("submit", "calls.jsonl", *at(batch_server, *ANTHROPIC))
     assert len(batch_server.batches) == 1
-    assert until_ended(batch) == ["in_progress", "completed"]
+    assert until_ended(batch)[-1] == "completed"
     (done,) = batch("fetch", "calls.jsonl")
     assert done["counts"] == {"processing": 0, "succeeded": 5, "errored": 1, "canceled": 0, "expired": 0}
     found = batch("import", "data.jsonl", *ANTHROPIC, "--replies", *done["files"])
