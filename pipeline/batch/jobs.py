@@ -63,9 +63,16 @@ def _submit(calls: Path, terms: Terms, say: Say) -> Batch:
     told = Submissions.of(calls)
     batch = next((one for one in told.batches if one.sha256 == fresh.sha256), None)
     service = open_provider(provider, endpoint, calls)
+    if batch is not None and (batch.provider, batch.endpoint) != (provider, endpoint) and batch.tried:
+        raise PipelineError(
+            f"{calls} was submitted to {batch.provider} {batch.endpoint}".rstrip()
+            + ": accepted is the same --model and --endpoint; else its calls could be paid twice"
+        )
     if batch is not None and batch.batch_id:
-        batch = told.put(replace(batch, status=service.status(batch.batch_id).status))
-        if batch.status != "failed":
+        if not batch.fetched:
+            now = service.status(batch.batch_id)
+            batch = told.put(replace(batch, status=now.status, counts=now.counts))
+        if not batch.void:
             say(f"{calls} was submitted before: batch {batch.batch_id}, {batch.status}")
             return batch
         batch = None

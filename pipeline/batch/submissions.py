@@ -10,6 +10,7 @@ from pathlib import Path
 from labeled_traces.files import parse_json, read_text, write_lines
 from labeled_traces.trace import TraceError
 from pipeline.batch.call_files import same_export
+from pipeline.batch.providers import ENDED
 from pipeline.config import PipelineError
 
 _STATE = ".batches.json"
@@ -38,7 +39,12 @@ class Batch:
     @property
     def open(self) -> bool:
         """Whether it may be running, or has replies that were not fetched."""
-        return not self.fetched and self.status != "failed" and bool(self.tried)
+        return not self.fetched and not self.void and bool(self.tried)
+
+    @property
+    def void(self) -> bool:
+        """Whether it has ended without a single reply: nothing is paid, and the same calls may be submitted again."""
+        return self.status in ENDED and not any(self.counts.get(name) for name in ("completed", "succeeded"))
 
 
 @dataclass

@@ -16,35 +16,13 @@ from typing import Any
 import pytest
 
 from judges.program import seed_suite
-from labeled_traces.dataset import Dataset
 from labeled_traces.files import write_lines
-from labeled_traces.simulated import rate, simulate
 from pipeline.batch.calls import custom_id
 from pipeline.batch.simulated import answers, request_of
 from pipeline.cli import main
 from pipeline.prepare import with_knobs
 
 DEFAULT = ("--model", "simulated/default")
-
-
-@pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-nothing-at-all")
-    Dataset(rate(simulate(6, 0), 0)).save(tmp_path / "data.jsonl")
-
-
-@pytest.fixture
-def batch(capsys: pytest.CaptureFixture[str]) -> Callable[..., dict[str, Any]]:
-    """Runs `gpa-judges batch ...` and returns its document; with `code`, what it ends with."""
-
-    def run(*words: str, code: int = 0) -> dict[str, Any]:
-        capsys.readouterr()
-        assert main(["batch", *words, "--json"]) == code
-        found: dict[str, Any] = json.loads(capsys.readouterr().out)
-        return found
-
-    return run
 
 
 def lines(path: str | Path = "calls.jsonl") -> list[dict[str, Any]]:
