@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shlex
 import signal
 import subprocess
 import sys
@@ -199,3 +200,17 @@ def test_a_kill_in_the_middle_loses_nothing(batch: Callable[..., dict[str, Any]]
 
 def _root() -> str:
     return str(Path(__file__).parents[3])
+
+
+def test_the_next_command_is_printed_as_it_can_be_run(
+    batch: Callable[..., dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["split", "data.jsonl", "--out", "split.json"]) == 0
+    some = ["--split", "split.json", "--part", "train", "--results", "my results"]
+    assert main(["batch", "export", "data.jsonl", *DEFAULT, "--holistic", *some, "--max-dollars", "1"]) == 0
+    following = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  gpa-judges batch ")]
+    submitted, imported = (shlex.split(line.split("    (")[0])[2:] for line in following)
+    assert submitted == ["submit", "calls.jsonl", *DEFAULT]
+    calls = len(replies())
+    done = batch(*imported[:-1], "replies.jsonl")
+    assert (done["filed"], done["missing"], done["results"]) == (calls, 0, "my results")
