@@ -57,6 +57,11 @@ class Health:
             target = self._target(request)
             target.answered, target.row = True, max(0.0, target.row - KEPT_WORTH)
 
+    def tried(self, request: LMRequest, error: LMError) -> None:
+        """An attempt has failed, before it is charged: whoever then finds the budget used up is told why."""
+        with self._lock:
+            self._target(request).last = error
+
     def failed(self, request: LMRequest, error: LMError) -> None:
         """A call has failed for good. A prompt that is too long says nothing about the provider."""
         if error.kind == "too_long":
@@ -76,7 +81,7 @@ class Health:
     def explain(self, request: LMRequest, end: BudgetExhausted) -> BudgetExhausted | ProviderDown:
         """What a user has to know when the budget has ended: the failures, where these have used it up."""
         target = self._target(request)
-        if not target.failed:
+        if target.last is None or (target.answered and not target.failed):
             return end
         said = f"{request.model} answered no call"
         if target.answered:

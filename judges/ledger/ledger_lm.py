@@ -168,14 +168,14 @@ class LedgerLM:
                 try:
                     ended = await anext(attempts)
                 except BaseException as error:
-                    await self._settle(key, error, most)
+                    await self._settle(key, request, error, most)
                     if isinstance(error, LMError):
                         self._health.failed(request, error)
                     raise
                 if isinstance(ended, LMReply):
                     self._health.answered(request)
                     return await self._keep(key, request, ended)
-                await self._settle(key, ended, most)
+                await self._settle(key, request, ended, most)
                 try:
                     known = await self._reserve(key, request, most)
                 except BudgetExhausted:
@@ -198,9 +198,12 @@ class LedgerLM:
             await asyncio.sleep(pause)
             pause = min(2 * pause, longest)
 
-    async def _settle(self, key: str, error: BaseException, most: Usage) -> None:
+    async def _settle(self, key: str, request: LMRequest, error: BaseException, most: Usage) -> None:
         """Charges an attempt that gave no reply. A wrong setting is found before anything is sent."""
-        billed = error.billed if isinstance(error, LMError) else True
+        billed = True
+        if isinstance(error, LMError):
+            billed = error.billed
+            self._health.tried(request, error)
         end = End.UNSENT if isinstance(error, JudgeError) else End.BILLED if billed else End.UNBILLED
         self._unpriced |= end is End.BILLED and most.unpriced
         if isinstance(error, Exception):
