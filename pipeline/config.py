@@ -19,6 +19,7 @@ from pydantic import (
     model_validator,
 )
 
+from judges.ledger.place import place_of
 from judges.program import Knobs
 from judges.redact import check_endpoint, check_tracking_uri
 from labeled_traces.label import DIMENSIONS
@@ -38,8 +39,16 @@ def _tracking_uri(uri: str) -> str:
 
 ASK_ABOVE = 10.0
 """Dollars."""
+
+
+def _ledger(place: str) -> str:
+    place_of(place)
+    return place
+
+
 MODELS = "accepted is a LiteLLM model name such as openai/gpt-5, or simulated/default to try it out"
 TrackingUri = Annotated[str, AfterValidator(_tracking_uri)]
+LedgerPlace = Annotated[str, AfterValidator(_ledger)]
 
 
 class Section(BaseModel):
@@ -250,6 +259,8 @@ class ExperimentConfig(TuningConfig):
     """One experiment. Relative paths in a file are relative to that file.
 
     `ask_above`: a run that is expected to cost more dollars, and has no cap in dollars, is asked about; None: never.
+    `ledger`: where calls are kept, a path or postgresql://USER@HOST/DATABASE, which other runs may use as well; None: a
+    file in the run's folder.
     """
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
@@ -259,6 +270,7 @@ class ExperimentConfig(TuningConfig):
     judges: JudgesConfig = JudgesConfig()
     tracking: TrackingConfig = TrackingConfig()
     ask_above: Dollars | None = ASK_ABOVE
+    ledger: LedgerPlace | None = None
 
 
 def validated(kind: type[C], values: Any, where: str) -> C:

@@ -85,6 +85,9 @@ def _absolute(config: ExperimentConfig, folder: Path) -> ExperimentConfig:
     return config.model_copy(
         update={
             "output": at(config.output),
+            "ledger": config.ledger
+            if config.ledger is None or "://" in config.ledger
+            else str(at(Path(config.ledger))),
             "search": steps_at(config.search, folder),
             "tracking": tracking,
             "data": config.data.model_copy(update={"path": at(config.data.path)}),

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from judges.judgment import HOLISTIC, Judgment
 from judges.ledger.budget import Budget, Price, Usage
-from judges.ledger.ledger_lm import Ledger, LedgerLM
+from judges.ledger.ledger_lm import LedgerLM
+from judges.ledger.place import Place
 from judges.models.connect import Models, is_simulated, open_lm
 from judges.models.limits import Limits
 from judges.program import JudgeSuite, seed_suite
@@ -34,6 +34,7 @@ from pipeline.metrics.suite import dimension_metrics, suite_metrics
 from pipeline.metrics.table import match_judgments
 from pipeline.prepare import Say, with_knobs
 from pipeline.read_warnings import warning_kinds
+from pipeline.replay import explained_replay, open_kept
 from pipeline.run_folder import open_judges
 
 
@@ -42,7 +43,8 @@ class Measurement:
     """What to measure. `judges` None: the generic ones as shipped, or the holistic one. `parts` of `split`; empty: all.
 
     `out` None: a folder in `runs` whose name follows from judges, data and settings, so that a stopped one is resumed.
-    `force`: also into the folder of another measurement.
+    `force`: also into the folder of another measurement. `ledger`: one that may be shared with others; None: a file in
+    the folder. `replay`: it alone answers.
     """
 
     data: Path
@@ -59,6 +61,8 @@ class Measurement:
     prices: Mapping[str, Price] = field(default_factory=dict)
     out: Path | None = None
     force: bool = False
+    ledger: Place | None = None
+    replay: bool = False
     consent: Consent = field(default_factory=Consent)
 
 
@@ -130,13 +134,18 @@ class Evaluation:
         return _content(self.work, self.suite, self.rows)
 
     @property
-    def ledger(self) -> Path:
-        return self.out / "ledger.sqlite"
+    def ledger(self) -> Place:
+        return self.work.ledger or self.out / "ledger.sqlite"
+
+    @property
+    def run(self) -> str:
+        """Its account in the ledger, which follows from what it is: the same evaluation again goes on with it."""
+        return "run" if self.work.ledger is None else f"evaluate-{text_hash(json.dumps(self.content))[:16]}"
 
     def cost(self) -> Cost:
         """What is still to be paid: what its ledger holds is not."""
         settings = self.work.settings
-        with Ledger(self.ledger, read_only=True) if self.ledger.is_file() else nullcontext() as ledger:
+        with open_kept(self.ledger) as ledger:
             kept = Kept(ledger.find if ledger else None, settings.seed, earlier_replies(self.out.parent))
             return suite_cost(self.suite, list(self.rows), settings.repeats, self.models, kept)
 
@@ -144,7 +153,8 @@ class Evaluation:
         """The way to its model; from here on the folder is this evaluation's."""
         work = self.work
         write_lines(self.out / _CONTENT, [json.dumps(self.content)])
-        return open_lm(self.ledger, "run", work.budget, work.prices, work.timeout, limits=work.limits)
+        mode: Literal["live", "replay"] = "replay" if work.replay else "live"
+        return open_lm(self.ledger, self.run, work.budget, work.prices, work.timeout, mode, limits=work.limits)
 
 
 def open_evaluation(work: Measurement, say: Say) -> Evaluation:
@@ -177,7 +187,8 @@ def measure(work: Measurement, say: Say) -> Measured:
     suite, rows, out = task.suite, task.rows, task.out
     matcher = build_matcher(work.matcher, list(rows))
     cost = task.cost()
-    announce(cost, work.budget, say, work.consent)
+    if not work.replay:
+        announce(cost, work.budget, say, work.consent)
     uses = 0
     with task.open_lm() as lm:
         before = lm.spent()
@@ -186,9 +197,11 @@ def measure(work: Measurement, say: Say) -> Measured:
             programs = {name: program.hash for name, program in suite.programs.items()}
             use = HeldOutUse(proof, task.model, programs, task.held_out, lm.ledger.identity())
             uses = record_use(use, uses_beside(work.data), out / TEST_USES, say)
-        judgments = _judge(work, suite, rows, lm, out)
+        with explained_replay(suite, rows, lm.ledger, work.settings):
+            judgments = _judge(work, suite, rows, lm, out)
         usage = lm.spent()
-    say(compared(cost, before, usage))
+    if not work.replay:
+        say(compared(cost, before, usage))
     table = match_judgments(list(rows), suite.rule.apply(judgments), matcher)
     settings = MetricSettings(seed=work.settings.seed)
     measured = Measured(

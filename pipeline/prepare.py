@@ -83,8 +83,11 @@ class Run:
         budget = Budget(**self.config.budget.model_dump())
         prices = Price.parse(self.config.prices)
         limits = Limits(**self.config.limits.model_dump())
-        # The ledger is this run's alone: its name in there stays the same when the folder is moved.
-        return open_lm(ledger or self.folder.ledger, "run", budget, prices, self.config.judges.timeout, limits=limits)
+        # In a ledger of its own its name stays the same when the folder is moved; else the folder's name tells it from
+        # the others'.
+        shared = self.config.ledger if ledger is None else None
+        place, name = (shared, self.folder.path.name) if shared else (ledger or self.folder.ledger, "run")
+        return open_lm(place, name, budget, prices, self.config.judges.timeout, limits=limits)
 
 
 def prepare(config: ExperimentConfig, say: Say) -> Run:

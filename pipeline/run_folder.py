@@ -46,9 +46,9 @@ class RunFolder:
     def of(cls, config: ExperimentConfig, hashes: Mapping[str, str | None]) -> RunFolder:
         """The folder of an experiment on this data with these judges: the same again is the same folder, so resumed.
 
-        What changes no result (budget, limits, prices, ask_above, tracking, concurrency) does not count.
+        What changes no result (budget, limits, prices, ask_above, tracking, ledger, concurrency) does not count.
         """
-        free = {"output", "budget", "limits", "prices", "ask_above", "tracking"}
+        free = {"output", "budget", "limits", "prices", "ask_above", "tracking", "ledger"}
         content = config.model_dump(mode="json", exclude=free)
         for key in ("concurrency", "timeout"):
             del content["judges"][key]

@@ -20,9 +20,10 @@ from judges.ledger.budget import Budget, Usage
 from judges.ledger.connection import Connection
 from judges.ledger.group_commit import Closed, GroupCommit
 from judges.ledger.lease import LEASE_SECONDS
+from judges.ledger.place import place_of
 from judges.ledger.rows import parse_reply, unpack
 from judges.ledger.rules import Answer, Complete, Drop, End, Find, Reservation, Reserve, Result, Step, settled
-from judges.ledger.writer import LedgerWriter, connect, is_url
+from judges.ledger.writer import LedgerWriter, connect
 from judges.lm import JudgeError, LMReply, LMRequest
 
 T = TypeVar("T")
@@ -43,7 +44,7 @@ class Ledger:
     def __init__(
         self, path: Path | str, read_only: bool = False, keep_requests: bool = False, lease: float = LEASE_SECONDS
     ) -> None:
-        self.path: Path | str = str(path) if is_url(path) else Path(path)
+        self.path = place_of(path)
         self.flights: dict[str, Future[Any]] = {}
         """Calls that this process is making, by key (see `LedgerLM`); to be used under `lock`."""
         self.lock = threading.Lock()

@@ -9,6 +9,7 @@ from pathlib import Path
 from judges.ledger import file, postgres
 from judges.ledger.connection import Connection
 from judges.ledger.lease import Lease
+from judges.ledger.place import Place
 from judges.ledger.rules import Result, Step, carry_out, charge_dead, leave, renew
 from judges.lm import JudgeError
 
@@ -16,19 +17,15 @@ RECONNECT_SECONDS = 60.0
 """A reply that was had waits so long for its database to come back."""
 
 
-def is_url(place: Path | str) -> bool:
-    return "://" in str(place)
-
-
-def connect(place: Path | str, read_only: bool) -> Connection:
+def connect(place: Place, read_only: bool) -> Connection:
     """Raises: JudgeError, where the place cannot be used."""
-    return postgres.connect(str(place), read_only) if is_url(place) else file.connect(Path(place), read_only)
+    return file.connect(place, read_only) if isinstance(place, Path) else postgres.connect(place, read_only)
 
 
 class LedgerWriter:
     """See `group_commit.Writer`. Opening it charges what the dead have left."""
 
-    def __init__(self, place: Path | str, lease: float) -> None:
+    def __init__(self, place: Place, lease: float) -> None:
         self._lease = Lease(lease)
         self._place = place
         self._db = connect(place, read_only=False)

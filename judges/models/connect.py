@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from judges.ledger.budget import Budget, Price
 from judges.ledger.file import check_kept, note_use
 from judges.ledger.ledger_lm import Ledger, LedgerLM
+from judges.ledger.place import Place, place_of
 from judges.lm import LM, JudgeError, LMError, LMReply, LMRequest, RetryingLM
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def check_name(model: str, endpoint: str = "") -> None:
 
 
 def open_lm(
-    ledger_path: Path | str,
+    ledger_path: Place,
     run: str,
     budget: Budget | None = None,
     prices: Mapping[str, Price] | None = None,
@@ -68,12 +69,12 @@ def open_lm(
         JudgeError: the ledger cannot be used, or was lost while there is a budget to keep; or a setting is wrong.
     """
     models = Models(prices or {}, timeout, limits)
-    replay, path, budget = mode == "replay", Path(ledger_path), budget or Budget()
-    if not replay:
-        check_kept(path, capped=budget != Budget())
-    ledger = Ledger(path, replay, keep_requests)
-    if not replay:
-        note_use(path)
+    replay, place, budget = mode == "replay", place_of(ledger_path), budget or Budget()
+    if not replay and isinstance(place, Path):
+        check_kept(place, capped=budget != Budget())
+    ledger = Ledger(place, replay, keep_requests)
+    if not replay and isinstance(place, Path):
+        note_use(place)
     return LedgerLM(models, ledger, run, budget, mode, models.cost_of)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 
@@ -38,6 +39,17 @@ def amount(text: str) -> float:
     if not 0 <= number < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is not accepted: a number from 0 is")
     return number
+
+
+def ledger(text: str) -> Path | str:
+    """A path, or the URL of a database."""
+    from judges.ledger.place import place_of
+    from judges.lm import JudgeError
+
+    try:
+        return place_of(text)
+    except JudgeError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def add_calls(parser: argparse.ArgumentParser, budget: str = "budget") -> None:

@@ -16,6 +16,8 @@ examples:
   gpa-judges evaluate data.jsonl --model openai/mine --endpoint https://llm.example/v1 --price 0.25 2 0.025
   gpa-judges evaluate data.jsonl --judges runs/demo-1a2b3c4d          (its tuned judges)
   gpa-judges evaluate data.jsonl --split split.json --part val --holistic
+  gpa-judges evaluate data.jsonl --model openai/gpt-5 --ledger postgresql://me@db.example/calls   (of several hosts)
+  gpa-judges evaluate data.jsonl --model openai/gpt-5 --replay                        (the same again, without a call)
 
 A split's testset in what is read (--part test, or --split without --part) is a use of it, and so are traces that were
 read as a testset before: it is recorded in `test_uses.jsonl` beside DATA, and counted with all others of these traces.
@@ -28,6 +30,7 @@ Without --judges: the generic judges as shipped. Keys are read from the environm
 def configure(parser: argparse.ArgumentParser) -> None:
     add_evaluation(parser)
     add_consent(parser, "10")
+    parser.add_argument("--replay", action="store_true", help="make no call: answer from the ledger alone, or fail")
 
 
 def run(args: argparse.Namespace, out: Output) -> int:
@@ -38,7 +41,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
     from pipeline.results import counted_labels
 
     consent = Consent(Consent.above if args.ask_above is None else args.ask_above, args.yes)
-    found = measure(replace(measurement(args, "evaluate"), consent=consent), out.say)
+    found = measure(replace(measurement(args, "evaluate"), consent=consent, replay=args.replay), out.say)
     labels = counted_labels(found.labels, found.outside_gpa)
     parts = [f"{found.traces} traces, {labels},\nread by {reader(found.model, found.simulated)}"]
     parts.append(metrics_table(found.metrics, MEASURED))

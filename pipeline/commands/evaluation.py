@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.commands.arguments import add_calls, count
+from pipeline.commands.arguments import add_calls, count, ledger
 
 if TYPE_CHECKING:
     from pipeline.measure import Measurement
@@ -36,6 +36,12 @@ def add_evaluation(parser: argparse.ArgumentParser, *, results: tuple[str, ...] 
         type=Path,
         metavar="DIR",
         help="folder of judgments and metrics (runs/evaluate-<hash>)",
+    )
+    parser.add_argument(
+        "--ledger",
+        type=ledger,
+        metavar="PLACE",
+        help="where calls are kept, also of several evaluations: a file, or postgresql://USER@HOST/DB",
     )
     parser.add_argument("--force", action="store_true", help="write over another evaluation in that folder")
     add_calls(parser)
@@ -87,4 +93,5 @@ def measurement(args: argparse.Namespace, progress: str) -> Measurement:
         prices={args.model: Price(*args.price)} if args.price else {},
         out=args.results,
         force=args.force,
+        ledger=args.ledger,
     )
