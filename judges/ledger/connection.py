@@ -93,6 +93,11 @@ class Connection:
             with suppress(*self.errors):
                 self.raw.execute("ROLLBACK")
 
+    @property
+    def is_lost(self) -> bool:
+        """The way to a database may be; a file never is."""
+        return bool(getattr(self.raw, "closed", False))
+
     def close(self) -> None:
         self.raw.close()
 

@@ -31,7 +31,7 @@ def connect(path: Path, read_only: bool) -> Connection:
         JudgeError: the path cannot be used, or the file is damaged, newer than this program, or not a ledger.
     """
     if read_only and not path.is_file():
-        raise JudgeError(f"there is no ledger {path}: a replay needs the file of the run that it replays")
+        raise JudgeError(f"there is no ledger {path}: accepted is one in which a run has kept its calls")
     if path.is_dir():
         raise JudgeError(f"ledger {path} is a folder: accepted is the path of a file in it, such as ledger.sqlite")
     try:

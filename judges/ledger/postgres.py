@@ -39,7 +39,9 @@ def connect(url: str, read_only: bool) -> Connection:
     except ImportError as error:
         raise JudgeError(f"ledger {url} needs psycopg: pip install 'gpa-judges[postgres]' ({error})") from error
     try:
-        raw: psycopg.Connection[Any] = psycopg.connect(url, autocommit=True)
+        raw: psycopg.Connection[Any] = psycopg.connect(
+            url, autocommit=True, fallback_application_name="gpa-judges ledger"
+        )
         try:
             raw.execute(_SETTINGS)
             _prepare(raw, url, read_only)
@@ -70,7 +72,7 @@ def explain(error: Exception, url: str) -> JudgeError:
 def _prepare(raw: Any, url: str, read_only: bool) -> None:
     found = _version(raw)
     if found is None and read_only:
-        raise NoLedger(f"there is no ledger in {url}: a replay needs that of the run that it replays")
+        raise NoLedger(f"there is no ledger in {url}: accepted is one in which a run has kept its calls")
     if found is None:
         with raw.transaction():
             # Two at once would both make it.

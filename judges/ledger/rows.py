@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
@@ -81,7 +81,11 @@ def pack(request: LMRequest) -> bytes:
 
 
 def unpack(packed: bytes) -> LMRequest:
-    fields = json.loads(gzip.decompress(packed))
+    return request_from(json.loads(gzip.decompress(packed)))
+
+
+def request_from(fields: Mapping[str, Any]) -> LMRequest:
+    """What `asdict` made of it."""
     return LMRequest(**{**fields, "messages": tuple(Message(**message) for message in fields["messages"])})
 
 

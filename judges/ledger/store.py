@@ -53,7 +53,8 @@ class Ledger:
         self._reading = threading.Lock()
         self._group = None if read_only else GroupCommit(LedgerWriter(self.path, lease))
         self._last: Future[Result] | None = None
-        self._reader = connect(self.path, read_only)
+        # A list, since a connection that is lost is replaced.
+        self._reader = [connect(self.path, read_only)]
         # A forgotten ledger is closed when it is collected.
         self._closer = weakref.finalize(self, _close, self._process, self._group, self._reader)
 
@@ -70,7 +71,7 @@ class Ledger:
 
     async def look_up(self, key: str) -> LMReply | None:
         """`find` for coroutines. A file is read at once: a thread would wait longer for its turn than that takes."""
-        if self._group is None or self._reader.dialect == "sqlite":
+        if self._group is None or self._reader[0].dialect == "sqlite":
             return self.find(key)
         found = await self._ask(Find(key))
         return found if isinstance(found, LMReply) else None
@@ -179,10 +180,15 @@ class Ledger:
         with self._reading:
             if not self._closer.alive:
                 raise self._is_closed()
-            try:
-                return read(self._reader)
-            except self._reader.errors as error:
-                raise self._reader.explain(error) from error
+            for again in (True, False):
+                db = self._reader[0]
+                try:
+                    return read(db)
+                except db.errors as error:
+                    if not (db.is_lost and again):
+                        raise db.explain(error) from error
+                    self._reader[0] = connect(self.path, self._group is None)
+        raise AssertionError
 
     def _catch_up(self) -> None:
         last, self._last = self._last, None
@@ -197,9 +203,9 @@ class Ledger:
         return JudgeError(f"ledger {self.path} was closed before this call; open it again")
 
 
-def _close(process: int, group: GroupCommit | None, reader: Connection) -> None:
+def _close(process: int, group: GroupCommit | None, reader: list[Connection]) -> None:
     # A forked process shares the connections, and would end those of its parent.
     if os.getpid() == process:
         if group is not None:
             group.close()
-        reader.close()
+        reader[0].close()

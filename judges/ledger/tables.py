@@ -16,6 +16,7 @@ from sqlalchemy import (
     Index,
     LargeBinary,
     MetaData,
+    Select,
     Table,
     Text,
     and_,
@@ -40,6 +41,13 @@ REPLY = (
     *("reasoning_tokens", "sent"),
 )
 """The columns that hold the reply."""
+SHORT = (
+    *("key", "status", "run", "owner", "started", "finished", "about", "reserved_cost", "finish_reason"),
+    *("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens", "cost"),
+)
+"""The columns that tell what a call was and cost."""
+PAGE = 500
+_PAGE: ColumnClause[int] = literal_column(str(PAGE))
 
 # Written into the statements: SQLite uses a partial index only where the text of its condition is the same.
 PENDING: ColumnClause[str] = literal_column("'pending'")
@@ -160,6 +168,26 @@ def drop_workers(names: Keys) -> ClauseElement:
     return delete(workers).where(workers.c.worker.in_(names))
 
 
+def page(after: Keys) -> ClauseElement:
+    """The next calls behind a key, without their texts but with the size of these; in the order of the keys."""
+    columns = [calls.c[name] for name in SHORT]
+    size = func.length(calls.c.text) + func.coalesce(func.length(calls.c.request), literal_column("0"))
+    return _page(select(*columns, size), after)
+
+
+def full_page(after: Keys) -> ClauseElement:
+    """The next replies behind a key, with all columns."""
+    return _page(select(calls).where(calls.c.status == DONE), after)
+
+
+def all_accounts(_: Keys) -> ClauseElement:
+    return select(runs)
+
+
+def drop_done(keys: Keys) -> ClauseElement:
+    return delete(calls).where(calls.c.key.in_(keys), calls.c.status != PENDING)
+
+
 def insert_calls(insert: Insert, number: int) -> ClauseElement:
     return _insert(insert, calls, number)
 
@@ -189,6 +217,12 @@ def renew_workers(insert: Insert, number: int) -> ClauseElement:
 
 def insert_id(insert: Insert, number: int) -> ClauseElement:
     return _insert(insert, identity, number)
+
+
+def _page(query: Select[Any], after: Keys) -> ClauseElement:
+    (key,) = after
+    # SQLite's dialect adds an offset of its own, as a value.
+    return query.where(calls.c.key > key).order_by(calls.c.key).limit(_PAGE).offset(literal_column("0"))
 
 
 def _insert(insert: Insert, table: Table, number: int) -> sqlite.Insert | postgresql.Insert:

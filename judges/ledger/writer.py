@@ -43,7 +43,7 @@ class LedgerWriter:
             try:
                 return carry_out(self._db, self._lease, steps)
             except self._db.errors as error:
-                if self._is_lost and time.monotonic() < deadline:
+                if self._db.is_lost and time.monotonic() < deadline:
                     self._reconnect()
                 elif len(steps) == 1 or type(error).__name__ == "OperationalError":
                     return [self._db.explain(error) for _ in steps]
@@ -64,7 +64,7 @@ class LedgerWriter:
             renew(self._db, self._lease)
         except self._db.errors:
             # The next step will say what is wrong.
-            if self._is_lost:
+            if self._db.is_lost:
                 self._reconnect()
         return self._lease.pause
 
@@ -75,11 +75,6 @@ class LedgerWriter:
             pass  # the lease expires by itself
         finally:
             self._db.close()
-
-    @property
-    def _is_lost(self) -> bool:
-        """A file is never lost; a connection of a database may be."""
-        return bool(getattr(self._db.raw, "closed", False))
 
     def _reconnect(self) -> None:
         try:

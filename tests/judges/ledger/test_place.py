@@ -1,0 +1,132 @@
+"""Tests of where a ledger may be: a path, or the URL of a PostgreSQL database without a password."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from judges.ledger.budget import Budget, Usage
+from judges.ledger.ledger_lm import Ledger, LedgerLM
+from judges.ledger.place import place_of
+from judges.ledger.rules import Reserve
+from judges.lm import JudgeError
+from judges.models.connect import open_lm
+
+if TYPE_CHECKING:
+    from tests.judges.counting_model import CountingModel
+    from tests.postgres_server import PostgresServer
+
+    Models = type[CountingModel]
+    RunSql = Callable[..., list[Any]]
+
+SECRET = "hunter2hunter2"
+
+
+def test_paths_and_urls() -> None:
+    assert place_of("a/b.sqlite") == Path("a/b.sqlite")
+    for url in ("postgresql://me@host:5433/db?sslmode=require", "postgres://host/db"):
+        assert place_of(url) == url
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql://me:{SECRET}@host/db",
+        f"postgresql://me:@host/db?password={SECRET}",
+        f"postgresql://host/db?user=me&password={SECRET}",
+        f"postgresql://host/db?sslpassword={SECRET}",
+        f"mysql://me:{SECRET}@host/db",
+        f"postgresql://me:{SECRET}@[host/db",
+        f"postgresql://me:{SECRET}@host",
+    ],
+)
+def test_a_url_that_cannot_be_is_refused_without_its_password(url: str, tmp_path: Path) -> None:
+    for use in (place_of, Ledger, lambda place: open_lm(place, "run")):
+        with pytest.raises(JudgeError, match=r"accepted is") as caught:
+            use(url)
+        assert SECRET not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_password_is_told_where_to_go() -> None:
+    with pytest.raises(JudgeError, match=r"holds a password.*PGPASSWORD, ~/\.pgpass or a service file"):
+        place_of(f"postgresql://me:{SECRET}@host/db")
+
+
+def test_a_database_that_is_not_there(postgres: PostgresServer) -> None:
+    with pytest.raises(JudgeError, match=r'database "nowhere" does not exist: accepted is a PostgreSQL database'):
+        Ledger(postgres.url("nowhere"))
+    with pytest.raises(JudgeError, match="accepted is a PostgreSQL database that can be reached"):
+        Ledger("postgresql://me@127.0.0.1:1/db")
+
+
+def test_a_replay_makes_no_ledger_in_a_database(postgres: PostgresServer) -> None:
+    url = postgres.empty()
+    with pytest.raises(JudgeError, match="there is no ledger in"):
+        Ledger(url, read_only=True)
+    with postgres.connect("postgres") as db:
+        assert db.execute("SELECT 1 FROM pg_namespace WHERE nspname = 'gpa_judges'").fetchone() is None
+
+
+def test_a_newer_ledger_in_a_database_is_refused(postgres: PostgresServer) -> None:
+    url = postgres.empty()
+    Ledger(url).close()
+    with postgres.connect("postgres") as db:
+        db.execute("COMMENT ON SCHEMA gpa_judges IS 'gpa-judges ledger 99'")
+    with pytest.raises(JudgeError, match="'gpa-judges ledger 99': this program reads 'gpa-judges ledger 2'"):
+        Ledger(url)
+
+
+def test_a_user_who_may_only_read_can_replay(postgres: PostgresServer, counting_model: Models) -> None:
+    url = postgres.empty()
+    with LedgerLM(counting_model(), Ledger(url), "run") as lm:
+        counting_model.ask(lm, counting_model.request())
+    with postgres.connect("postgres") as db:
+        db.execute("DROP ROLE IF EXISTS reader")
+        db.execute("CREATE ROLE reader LOGIN")
+        db.execute("GRANT USAGE ON SCHEMA gpa_judges TO reader")
+        db.execute("GRANT SELECT ON ALL TABLES IN SCHEMA gpa_judges TO reader")
+    place = url.replace("tester@", "reader@")
+    with Ledger(place, read_only=True) as ledger:
+        assert ledger.find(counting_model.request().key) is not None
+    denied = pytest.raises(JudgeError, match=r"permission denied.*accepted is a user who may write")
+    with denied, LedgerLM(counting_model(), Ledger(place), "run") as lm:
+        counting_model.ask(lm, counting_model.request(1))
+    with postgres.connect("postgres") as db:
+        db.execute("DROP OWNED BY reader")
+
+
+def test_a_lost_connection_loses_no_reply(postgres: PostgresServer, counting_model: Models, run_sql: RunSql) -> None:
+    url = postgres.empty()
+    lost = 0
+
+    def reply(request: Any) -> Any:
+        nonlocal lost
+        with postgres.connect("postgres") as db:
+            others = "application_name = 'gpa-judges ledger' AND pid <> pg_backend_pid()"
+            lost += len(db.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}").fetchall())
+        return counting_model()._reply(request)
+
+    model = counting_model(reply)
+    with LedgerLM(model, Ledger(url), "run", Budget(calls=2)) as lm:
+        counting_model.ask(lm, *(counting_model.request(number) for number in range(2)))
+        assert lost >= 2
+        assert lm.spent() == Usage(2, 30, 0.002)
+    assert run_sql(url, "SELECT COUNT(*) FROM calls WHERE status = 'done'") == [(2,)]
+
+
+def test_values_that_one_database_refuses_keep_back_no_others(place: Path | str, counting_model: Models) -> None:
+    """A run's name with a character that is none: that call fails, those that were written with it do not."""
+    with Ledger(place) as ledger:
+        requests = [counting_model.request(number) for number in range(20)]
+        runs = ["run"] * 10 + ["\ud83d"] + ["run"] * 9
+        steps = [
+            Reserve(request.key, request, run, Usage(1, 1), Budget())
+            for request, run in zip(requests, runs, strict=True)
+        ]
+        ends = [ledger.do(step) for step in steps]
+        failed = [number for number, end in enumerate(ends) if end.exception() is not None]
+        assert failed == [10]
