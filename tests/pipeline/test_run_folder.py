@@ -37,6 +37,7 @@ def test_the_same_experiment_has_the_same_folder(tmp_path: Path) -> None:
         {"prices": {"m": [1, 2]}},
         {"limits": {"rpm": 5, "tpm": 50}},
         {"tracking": {"enabled": False}},
+        {"ledger": "shared.sqlite"},
         {"judges": {"concurrency": 3, "timeout": 5}},
     ]
     assert {folder_of(tmp_path, **changes) for changes in same} == {name}
