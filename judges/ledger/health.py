@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from judges.ledger.store import Ledger
 from judges.lm import BudgetExhausted, LMError, LMRequest, ProviderDown
 
 GIVE_UP_AFTER = 8
 """So many calls in a row that fail, each with all its retries."""
+DOUBT_AFTER = 2 * GIVE_UP_AFTER
+"""So many attempts in a row that fail, of whatever calls: then only a few calls go on trying."""
+_LOOK = 0.1
+"""Seconds."""
 KEPT_WORTH = 1 / 8
 """Of a failure: what a reply from the ledger takes off the row. In a run that is resumed all that is sent is what
 failed before, and a few calls that fail for ever must not look like a provider that is down."""
@@ -20,11 +25,18 @@ _TO_MEND = "mend that (model, endpoint or key), then start the same command agai
 
 @dataclass
 class _Target:
-    """A model at an endpoint. `failed`: calls since it last answered; `row`: the same, less what the ledger gave."""
+    """A model at an endpoint. `failed`: calls since it last answered; `row`: the same, less what the ledger gave.
+
+    `silent`: attempts that failed since it last answered; `trying`: the calls that may go on in spite of it; `held`:
+    how many wait for what these find.
+    """
 
     answered: bool = False
     failed: int = 0
     row: float = 0.0
+    silent: int = 0
+    trying: set[str] = field(default_factory=set)
+    held: int = 0
     last: LMError | None = None
     down: str = ""
 
@@ -49,7 +61,41 @@ class Health:
         """The model has answered now: it lives."""
         with self._lock:
             target = self._target(request)
-            target.answered, target.failed, target.row = True, 0, 0.0
+            target.answered, target.failed, target.row, target.silent = True, 0, 0.0, 0
+            target.trying.clear()
+
+    async def turn(self, request: LMRequest, call: str) -> None:
+        """Before a call is tried again: while nothing answers, a few calls find out for all whether the provider is
+        back, and the others wait. Else a provider that dies costs every call in flight all of its attempts.
+
+        Raises:
+            ProviderDown: it is not.
+        """
+        target = self._target(request)
+        with self._lock:
+            target.silent += 1
+            target.held += 1
+        try:
+            self.check(request)
+            while not self._may_try(target, call):
+                await asyncio.sleep(_LOOK)
+                self.check(request)
+        finally:
+            with self._lock:
+                target.held -= 1
+
+    def left(self, request: LMRequest, call: str) -> None:
+        """The call has ended, however."""
+        with self._lock:
+            self._target(request).trying.discard(call)
+
+    def _may_try(self, target: _Target, call: str) -> bool:
+        with self._lock:
+            if target.silent < DOUBT_AFTER:
+                return True
+            if len(target.trying) < GIVE_UP_AFTER:
+                target.trying.add(call)
+            return call in target.trying
 
     def found(self, request: LMRequest) -> None:
         """The ledger has answered: the model did once, which says little of now."""
@@ -72,7 +118,7 @@ class Health:
             target.row += 1
             target.last = error
             # A model that has answered may be back soon: one disturbance fails all calls that are in flight.
-            enough = GIVE_UP_AFTER + (len(self._ledger.flights) if target.answered else 0)
+            enough = GIVE_UP_AFTER + (len(self._ledger.flights) - target.held if target.answered else 0)
             if target.row >= enough and not target.down:
                 said = "calls in a row failed" if target.answered else "calls failed, none succeeded"
                 kept = (_KEPT if error.passing else _TO_MEND).format(self._ledger.path)

@@ -152,6 +152,7 @@ class LedgerLM:
         finally:
             with self.ledger.lock:
                 del self.ledger.flights[key]
+            self._health.left(request, key)
             flight.set_result(ended)
         return ended
 
@@ -176,6 +177,7 @@ class LedgerLM:
                     self._health.answered(request)
                     return await self._keep(key, request, ended)
                 await self._settle(key, request, ended, most)
+                await self._health.turn(request, key)
                 try:
                     known = await self._reserve(key, request, most)
                 except BudgetExhausted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from judges.ledger.health import GIVE_UP_AFTER, Health
+from judges.ledger.health import DOUBT_AFTER, GIVE_UP_AFTER, Health
 from judges.ledger.store import Ledger
 from judges.lm import BudgetExhausted, LMError, LMRequest, ProviderDown
 
@@ -135,3 +136,45 @@ def test_failures_before_the_end_of_the_budget_are_named(
     fail(health, failures)
     assert type(ended(health)) is kind
     assert re.search(rf"openai/judge failed \({failures} in a row\).*3 of 3 calls.*boom", str(ended(health)))
+
+
+def test_while_nothing_answers_few_calls_go_on_trying(ledger: Ledger) -> None:
+    health, went = Health(ledger), list[str]()
+
+    async def call(name: str) -> None:
+        await health.turn(JUDGE, name)
+        went.append(name)
+
+    async def calls() -> None:
+        for number in range(DOUBT_AFTER - 1):
+            await call(f"before {number}")
+        tasks = [asyncio.ensure_future(call(str(number))) for number in range(20)]
+        await asyncio.sleep(0.02)
+        assert went[DOUBT_AFTER - 1 :] == [str(number) for number in range(GIVE_UP_AFTER)]
+        await call("0")
+        health.left(JUDGE, "3")
+        await asyncio.sleep(0.25)
+        assert went[-1] == "8", "one that ends leaves its place to the next"
+        health.answered(JUDGE)
+        await asyncio.gather(*tasks)
+        assert len(went) == DOUBT_AFTER - 1 + 20 + 1
+
+    asyncio.run(calls())
+
+
+def test_who_waits_for_others_to_try_is_told_that_the_provider_is_down(ledger: Ledger) -> None:
+    health = Health(ledger)
+
+    async def calls() -> None:
+        names = [str(number) for number in range(DOUBT_AFTER + GIVE_UP_AFTER)]
+        ends = [asyncio.ensure_future(health.turn(JUDGE, name)) for name in names]
+        await asyncio.sleep(0.02)
+        fail(health, GIVE_UP_AFTER)
+        raised = await asyncio.gather(*ends, return_exceptions=True)
+        held = [end for end in raised if end is not None]
+        assert len(held) == 1, "of 24 the first 15 went before there was a doubt, and 8 are trying"
+        assert all(isinstance(end, ProviderDown) for end in held)
+        with pytest.raises(ProviderDown):
+            await health.turn(JUDGE, "one more")
+
+    asyncio.run(calls())

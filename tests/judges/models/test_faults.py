@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,8 @@ import pytest
 from judges.judgment import Outcome
 from judges.ledger.budget import Budget, Price
 from judges.ledger.ledger_lm import Ledger, LedgerLM
+from judges.lm import LMError, LMReply, LMRequest, ProviderDown
+from judges.models.client import ModelClient
 from judges.models.direct_transport import DirectTransport
 from judges.program import seed_suite
 from labeled_traces.simulated import simulate
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from judges.models.transport import Transport
     from tests.judges.conftest import NewClient
     from tests.judges.models.faulty_server import FaultyServer
+    from tests.judges.scripted_server import ScriptedServer
 
 DIMENSIONS = ("goal_fulfillment", "logical_consistency", "execution_efficiency", "tool_selection", "tool_calling")
 """Those whose judgment is one call."""
@@ -67,3 +71,35 @@ def test_every_call_ends_in_a_named_outcome_and_is_charged_by_the_rule(
     assert spent.tokens == sum(prompt + completion for prompt, completion in charged)
     assert spent.cost == pytest.approx(sum(PRICE.cost(*tokens) for tokens in charged), abs=1e-9)
     assert not spent.unpriced
+
+
+@pytest.mark.usefixtures("key")
+@pytest.mark.parametrize("answers", [0, 150])
+def test_a_provider_that_dies_does_not_cost_all_in_flight_all_of_their_attempts(
+    tmp_path: Path, scripted_server: type[ScriptedServer], answers: int
+) -> None:
+    """128 in flight, of which each would be sent five times."""
+    left = iter(range(answers))
+    down = scripted_server.error(500, "boom")
+    client = ModelClient(timeout=5.0, pause=0.02)
+    slots = asyncio.Semaphore(128)
+
+    async def call(lm: LedgerLM, request: LMRequest) -> LMReply | BaseException:
+        async with slots:
+            try:
+                return await lm.complete(request)
+            except (LMError, ProviderDown) as error:
+                return error
+
+    async def calls(lm: LedgerLM, server: ScriptedServer) -> list[LMReply | BaseException]:
+        return list(await asyncio.gather(*(call(lm, server.request(repeat=number)) for number in range(400))))
+
+    with (
+        scripted_server(lambda _: "fine" if next(left, None) is not None else down) as server,
+        LedgerLM(client, Ledger(tmp_path / "l"), "run") as lm,
+    ):
+        ends = asyncio.run(calls(lm, server))
+        assert sum(isinstance(end, LMReply) for end in ends) == answers == lm.kept()
+        assert sum(isinstance(end, ProviderDown) for end in ends) > 100
+        assert len(server.requests) - answers < 128 * 2.5
+        assert lm.spent().calls == len(server.requests)
