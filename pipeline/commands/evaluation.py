@@ -23,7 +23,7 @@ def add_evaluation(parser: argparse.ArgumentParser, *, results: tuple[str, ...] 
     parser.add_argument(
         "--model", metavar="NAME", help="a LiteLLM model name, or simulated/default to try it out (that of --judges)"
     )
-    parser.add_argument("--endpoint", metavar="URL", help="base URL of an OpenAI-compatible server")
+    parser.add_argument("--endpoint", "--api-base", metavar="URL", help="base URL of an OpenAI-compatible server")
     parser.add_argument("--repeats", type=count, default=1, metavar="N", help="readings of every trace (1)")
     parser.add_argument("--split", type=Path, metavar="FILE", help="a manifest that `gpa-judges split` wrote")
     parser.add_argument("--part", choices=tuple(PARTS), help="the part of the split to read (all)")
