@@ -20,7 +20,7 @@ MOST_IN_ONE = 512
 
 Waiter: TypeAlias = "Future[Result] | asyncio.Future[Result]"
 Entry: TypeAlias = tuple[Step, Waiter]
-Queue: TypeAlias = "SimpleQueue[Entry | None]"
+Queue: TypeAlias = "SimpleQueue[list[Entry] | None]"
 
 
 class Writer(Protocol):
@@ -48,19 +48,27 @@ class GroupCommit:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._asked: dict[asyncio.AbstractEventLoop, list[Entry]] = {}
 
     def submit(self, step: Step) -> Future[Result]:
         """For threads: `result()` waits, and raises what the step ended in."""
         future: Future[Result] = Future()
         # Running: it cannot be cancelled.
         future.set_running_or_notify_cancel()
-        self._put(step, future)
+        self._put([(step, future)])
         return future
 
     async def ask(self, step: Step) -> Result:
         """For coroutines. A call that was granted to one that has been cancelled meanwhile is given back."""
-        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        self._put(step, future)
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Result] = loop.create_future()
+        # All that a loop asks in one turn is handed over at its end: each handing over wakes the thread, and then both
+        # want the interpreter.
+        asked = self._asked.get(loop)
+        if asked is None:
+            asked = self._asked[loop] = []
+            loop.call_soon(self._hand_over, loop)
+        asked.append((step, future))
         return await future
 
     def close(self) -> None:
@@ -76,7 +84,16 @@ class GroupCommit:
         if self._thread is not threading.current_thread():
             self._thread.join()
 
-    def _put(self, step: Step, waiter: Waiter) -> None:
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        asked = self._asked.pop(loop)
+        try:
+            self._put(asked)
+        except Closed as error:
+            for _, waiter in asked:
+                if not waiter.done():
+                    waiter.set_exception(error)
+
+    def _put(self, entries: list[Entry]) -> None:
         with self._lock:
             if self._closed:
                 raise Closed
@@ -85,24 +102,27 @@ class GroupCommit:
                 arguments = (self._queue, self._writer)
                 self._thread = threading.Thread(target=_loop, args=arguments, name="ledger", daemon=True)
                 self._thread.start()
-            self._queue.put((step, waiter))
+            self._queue.put(entries)
 
 
 def _loop(queue: Queue, writer: Writer) -> None:
-    waiting: list[Entry | None] = []
+    waiting: list[Entry] = []
     is_open = True
     while is_open or waiting:
         with suppress(Empty):
-            if not waiting:
-                waiting.append(queue.get(timeout=writer.keep_alive()))
-            while len(waiting) < MOST_IN_ONE:
-                waiting.append(queue.get_nowait())
+            more = queue.get_nowait() if waiting else queue.get(timeout=writer.keep_alive())
+            while True:
+                if more is None:
+                    is_open = False
+                else:
+                    waiting += more
+                if len(waiting) >= MOST_IN_ONE:
+                    break
+                more = queue.get_nowait()
         steps: dict[str, Entry] = {}
-        later: list[Entry | None] = []
+        later: list[Entry] = []
         for entry in waiting:
-            if entry is None:
-                is_open = False
-            elif entry[0].key in steps:
+            if entry[0].key in steps or len(steps) == MOST_IN_ONE:
                 later.append(entry)
             else:
                 steps[entry[0].key] = entry
@@ -140,7 +160,7 @@ def _tell_all(
         if heard and not waiter.done():
             _tell(waiter, end)
         elif isinstance(step, Reserve) and end is Reservation.GRANTED:
-            queue.put((Drop(step.key, End.UNSENT), Future()))
+            queue.put([(Drop(step.key, End.UNSENT), Future())])
 
 
 def _tell(waiter: Waiter, end: Result | Exception) -> None:
