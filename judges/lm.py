@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field, fields
@@ -27,6 +28,10 @@ class LMError(RuntimeError):
         self.kind = kind
         self.billed = billed
         self.passing = passing
+
+
+class NotSent(asyncio.CancelledError):
+    """A call was cancelled while it waited for its turn: there is nothing to charge."""
 
 
 class ProviderDown(RuntimeError):

@@ -14,7 +14,7 @@ from judges.ledger.health import Health
 from judges.ledger.rows import as_stored
 from judges.ledger.rules import End, Reservation
 from judges.ledger.store import Ledger
-from judges.lm import LM, BudgetExhausted, JudgeError, LMError, LMReply, LMRequest, RetryingLM
+from judges.lm import LM, BudgetExhausted, JudgeError, LMError, LMReply, LMRequest, NotSent, RetryingLM
 
 __all__ = ["CostOf", "Ledger", "LedgerLM", "NotInLedger"]
 
@@ -206,7 +206,7 @@ class LedgerLM:
         if isinstance(error, LMError):
             billed = error.billed
             self._health.tried(request, error)
-        end = End.UNSENT if isinstance(error, JudgeError) else End.BILLED if billed else End.UNBILLED
+        end = End.UNSENT if isinstance(error, JudgeError | NotSent) else End.BILLED if billed else End.UNBILLED
         self._unpriced |= end is End.BILLED and most.unpriced
         if isinstance(error, Exception):
             await self.ledger.drop(key, end)

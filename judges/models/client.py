@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from judges.ledger.budget import Price
-from judges.lm import JudgeError, LMError, LMReply, LMRequest
+from judges.lm import JudgeError, LMError, LMReply, LMRequest, NotSent
 from judges.models.completion import read_completion, usage_of
 from judges.models.connections import Connections
 from judges.models.direct_transport import DirectTransport
@@ -40,12 +40,18 @@ Shape: TypeAlias = tuple[str, str, bool, bool]
 
 @dataclass
 class _Call:
-    """One call in progress. `left`: seconds to its deadline; its turns in the line of the limits do not count."""
+    """One call in progress. `left`: seconds to its deadline; its turns in the line of the limits do not count.
+
+    `pause`: seconds before its next attempt. `sent`: that attempt is under way. `cancelled`: it is not to be made.
+    """
 
     request: LMRequest
     form: Form
     left: float
     retries: int = 0
+    pause: float = 0.0
+    sent: bool = False
+    cancelled: bool = False
 
 
 class ModelClient:
@@ -112,7 +118,7 @@ class ModelClient:
         call = _Call(request, known or known_form(request.model), self.deadline)
         particular = False
         while True:
-            ended = await self._connections.run(self._attempt(call))
+            ended = await self._run(call)
             if isinstance(ended, LMReply):
                 # What only this schema met is not remembered.
                 if known is None and not particular:
@@ -124,8 +130,8 @@ class ModelClient:
             error = LMError(ended.kind, said, ended.billed, passing=ended.retry or ended.kind == "timeout")
             if (wait := self._wait(call, ended)) is not None:
                 yield error
-                if ended.wait is None:
-                    await asyncio.sleep(wait)
+                # A wait that the provider asked for is the gate's.
+                call.pause = wait if ended.wait is None else 0.0
                 call.left -= wait
                 call.retries += 1
                 continue
@@ -136,6 +142,17 @@ class ModelClient:
             yield error
             particular = particular or "invalid schema" in ended.message.lower()
             call.form = plainer
+
+    async def _run(self, call: _Call) -> LMReply | Failure:
+        """The next attempt, in the loop of the connections."""
+        call.sent = False
+        try:
+            return await self._connections.run(self._attempt(call))
+        except asyncio.CancelledError:
+            call.cancelled = True
+            if call.sent:
+                raise
+            raise NotSent from None
 
     def _wait(self, call: _Call, ended: Failure) -> float | None:
         """Seconds until the same is tried again (where the provider told them, the gate keeps them); None: never."""
@@ -148,10 +165,14 @@ class ModelClient:
         return next((way for way in self._transports if way.takes(request)), self._transports[-1])
 
     async def _attempt(self, call: _Call) -> LMReply | Failure:
-        """In the loop of the connections, gate included: callers come with loops of their own."""
+        """In the loop of the connections, waits included: callers come with loops of their own."""
         request = call.request
         gate = self._gates[request.endpoint, request.model]
+        await asyncio.sleep(call.pause)
         taken = await gate.enter(request)
+        call.sent, call.pause = True, 0.0
+        if call.cancelled:
+            raise asyncio.CancelledError
         begun = time.monotonic()
         limit = min(self.timeout, call.left)
         try:
@@ -181,7 +202,8 @@ class ModelClient:
         return replace(read, cost=cost, sent=self._sent(call))
 
     def _sent(self, call: _Call) -> str:
-        return call.form.sent(call.request, call.request.model.removeprefix(self._way(call.request).prefix))
+        request, way = call.request, self._way(call.request)
+        return call.form.sent(request, request.model.removeprefix(way.prefix), way.marks(request.model))
 
     def _reply_cost(self, model: str, reply: LMReply, usage: Mapping[str, Any]) -> float | None:
         told = reply.prompt_tokens, reply.completion_tokens

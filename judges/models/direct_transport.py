@@ -40,6 +40,10 @@ class DirectTransport:
             bool(request.endpoint) or _chats(request.model.removeprefix(self.prefix))
         )
 
+    def marks(self, model: str) -> bool:  # noqa: ARG002
+        """See `Transport.marks`: OpenAI's protocol has none."""
+        return False
+
     async def send(self, request: LMRequest, arguments: Mapping[str, Any], session: aiohttp.ClientSession) -> Answer:
         """See `Transport.send`."""
         import aiohttp

@@ -44,9 +44,12 @@ class Form:
             values["response_format"] = {"type": "json_object"}
         return {name: value for name, value in values.items() if name not in self.dropped}
 
-    def sent(self, request: LMRequest, model: str) -> str:
-        """What is sent beside the messages, as JSON: the model's name there, and a reply schema by its hash."""
+    def sent(self, request: LMRequest, model: str, marked: bool = False) -> str:
+        """What is sent beside the messages, as JSON: the model's name there, a reply schema by its hash, and where
+        messages are `marked` for a cache, the number of characters before each mark."""
         values = {"model": model, **self.arguments(request)}
+        if marked and (marks := [message.shared for message in request.messages if message.shared]):
+            values["cache_marks"] = marks
         if isinstance(schema := values.get("response_format", {}).get("json_schema"), dict):
             digest = text_hash(json.dumps(schema["schema"], sort_keys=True))
             values["response_format"] = {"type": "json_schema", "name": schema["name"], "schema_sha256": digest}

@@ -26,11 +26,15 @@ class LiteLLMTransport:
         """See `Transport.takes`: what no model has, LiteLLM explains."""
         return True
 
+    def marks(self, model: str) -> bool:
+        """See `Transport.marks`."""
+        return wants_marks(model)
+
     async def send(self, request: LMRequest, arguments: Mapping[str, Any], session: aiohttp.ClientSession) -> Answer:
         """See `Transport.send`."""
         response = await load_litellm().acompletion(
             model=request.model,
-            messages=messages_of(request, marked=wants_marks(request.model)),
+            messages=messages_of(request, marked=self.marks(request.model)),
             api_base=request.endpoint or None,
             api_key=_stand_in_key(request),
             # The caller's clock holds for the whole attempt.

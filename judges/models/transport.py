@@ -40,6 +40,10 @@ class Transport(Protocol):
         """Whether this is a way to the model of the request."""
         ...
 
+    def marks(self, model: str) -> bool:
+        """Whether what calls share is marked for the provider's cache."""
+        ...
+
     async def send(self, request: LMRequest, arguments: Mapping[str, Any], session: aiohttp.ClientSession) -> Answer:
         """One attempt, without a time limit of its own; `arguments` are what `Form.arguments` made of the request.
 

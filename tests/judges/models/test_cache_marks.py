@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -73,7 +74,8 @@ def test_the_part_that_all_calls_of_a_trace_share_is_marked(
         assert RENDERING.text in shared["text"]
         assert str(received.body).count("cache_control") == 0
     assert len({received.body["messages"][0]["content"][0]["text"] for received in server.requests}) == 1
-    for reply in replies:
+    for request, reply in zip(requests, replies, strict=True):
+        assert json.loads(reply.sent)["cache_marks"] == [request.messages[1].shared]
         assert (reply.prompt_tokens, reply.cached_tokens, reply.completion_tokens) == (1000, 900, 5)
 
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from judges.ledger.budget import Price, reserved_tokens
+from judges.ledger.budget import Price, Usage, reserved_tokens
+from judges.ledger.ledger_lm import Ledger, LedgerLM
 from judges.lm import JudgeError, LMError, LMReply, LMRequest, Message
 from judges.models.client import ModelClient
 from judges.models.limits import Limits
@@ -313,3 +314,29 @@ def test_an_attempt_is_cut_at_the_deadline(
             ask(client, server.request())
         assert caught.value.kind == "timeout"
         assert time.monotonic() - begun < 2.0
+
+
+@pytest.mark.parametrize("paced", [False, True])
+def test_what_is_cancelled_before_it_is_sent_is_not_charged(
+    tmp_path: Path, new_client: NewClient, scripted_server: Servers, paced: bool
+) -> None:
+    """One call hangs at the server; seven wait, for their turn or for their next attempt."""
+    client = new_client(limits=Limits(rpm=1) if paced else None, pause=30.0)
+    hang = scripted_server.answer(body="", delay=30.0)
+    answers = scripted_server.in_turn(*[scripted_server.error(503, "busy")] * (0 if paced else 7), hang)
+
+    async def cancelled(server: ScriptedServer, lm: LedgerLM) -> None:
+        calls = [asyncio.ensure_future(lm.complete(server.request(repeat=number))) for number in range(8)]
+        while len(server.requests) < (1 if paced else 8):
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.2)
+        for call in calls:
+            call.cancel()
+        ends = await asyncio.gather(*calls, return_exceptions=True)
+        assert all(isinstance(end, asyncio.CancelledError) for end in ends)
+
+    with scripted_server(answers) as server:
+        with LedgerLM(client, Ledger(tmp_path / "l"), "run") as lm:
+            asyncio.run(cancelled(server, lm))
+        with LedgerLM(client, Ledger(tmp_path / "l"), "run") as lm:
+            assert lm.spent() == Usage(len(server.requests), sum(reserved_tokens(server.request())))
