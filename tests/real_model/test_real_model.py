@@ -4,11 +4,11 @@ import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from jsonschema import validate
 
+from experiments.small_model import SmallModel
 from judges.judgment import Outcome
 from judges.lm import LMRequest, Message
 from judges.models.connect import open_lm
@@ -22,9 +22,6 @@ from labeled_traces.simulated import simulate
 from labeled_traces.trace import Span, Trace
 from pipeline.cli import main
 from pipeline.evaluate import EvaluateSettings, evaluate, load_judgments
-
-if TYPE_CHECKING:
-    from tests.real_model.conftest import SmallModel
 
 ALONE = EvaluateSettings(concurrency=1)
 """One slot: what is asked before stays in its cache until the next call."""
