@@ -17,6 +17,7 @@ from zlib import crc32
 import pytest
 
 from judges.decision import DecisionRule
+from judges.ledger.upkeep import stats
 from judges.lm import BudgetExhausted, JudgeError
 from judges.program import JudgeSuite
 from labeled_traces.dataset import Dataset
@@ -582,3 +583,29 @@ def test_a_resumed_run_counts_replies_not_failures(
         failed = len(server.bodies) - asked
     assert 1 <= failed <= 7
     assert f"resumed: {asked - failed} calls were made before and are not made again" in said
+
+
+def test_runs_share_a_ledger_and_not_their_budgets(tmp_path: Path) -> None:
+    """The second run finds the generic judges' replies of the first; each pays for its own and resumes."""
+    shared = tmp_path / "shared.sqlite"
+    budget = {"calls": 5000}
+    few = {"simulated": {"traces": 60}}
+    configs = [
+        cheap(tmp_path, data=few, ledger="shared.sqlite", budget=budget, validation={"repeats": repeats})
+        for repeats in (1, 2)
+    ]
+    first, second = [run_experiment(config, quiet) for config in configs]
+    alone = run_experiment(cheap(tmp_path / "alone", data=few, validation={"repeats": 2}), quiet)
+    assert second.sides == alone.sides
+    assert 0 < second.usage.calls < alone.usage.calls
+    spent = {run["account"]["calls"] for run in stats(shared)["runs"].values()}
+    assert spent == {first.usage.calls, second.usage.calls}
+    assert run_experiment(configs[1], quiet).usage == second.usage
+    folders = [path.parent for path in tmp_path.glob("small-*/config.yaml")]
+    assert set(stats(shared)["runs"]) == {folder.name for folder in folders}
+    assert not list(tmp_path.glob("small-*/ledger.sqlite"))
+    # A moved folder keeps its account.
+    moved = shutil.move(folders[0], tmp_path / "elsewhere" / folders[0].name)
+    before = stats(shared)
+    validate_run(Path(moved), quiet)
+    assert stats(shared)["runs"] == before["runs"]
