@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +57,11 @@ def import_replies(path: Path, place: Place) -> Imported:
         JudgeError, TraceError: the file is not such a file; names the line. What came before it is kept.
     """
     new = known = 0
+    batches = _batches(path)
+    # Where there is nothing to read, no ledger is made.
+    first = next(batches)
     with opened(place, read_only=False) as db:
-        for rows in _batches(path):
+        for rows in chain([first], batches):
             with db.transaction():
                 there = {row[0] for row in db.rows(tables.replies, list(rows))}
                 db.insert(tables.insert_new_calls, [row for key, row in rows.items() if key not in there])

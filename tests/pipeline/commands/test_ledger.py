@@ -131,5 +131,6 @@ def test_a_password_in_a_url_is_never_shown(argv: tuple[str, ...], capsys: pytes
 def test_a_ledger_that_is_not_there_is_not_made(capsys: pytest.CaptureFixture[str]) -> None:
     for argv in (("stats", "no.sqlite"), ("export", "no.sqlite", "x.jsonl"), ("prune", "no.sqlite", "--failed")):
         assert Ran(capsys, "ledger", *argv).code == 2
+    assert Ran(capsys, "ledger", "import", "no.jsonl", "no.sqlite").code == 2
     assert not Path("no.sqlite").exists()
     assert not Path("x.jsonl").exists()
