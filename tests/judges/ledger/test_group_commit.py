@@ -1,0 +1,136 @@
+"""Tests of how calls share transactions: how many there are, what is flushed, and what becomes of the cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from judges.ledger.budget import Usage
+from judges.ledger.ledger_lm import Ledger, LedgerLM
+from judges.ledger.rules import Answer
+from judges.ledger.writer import LedgerWriter
+from judges.lm import LMReply
+
+if TYPE_CHECKING:
+    from tests.judges.counting_model import CountingModel
+
+    Models = type[CountingModel]
+    RunSql = Callable[..., list[Any]]
+
+
+@pytest.fixture
+def file_ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        yield ledger
+
+
+def listen(ledger: Ledger) -> list[str]:
+    """The statements of the connection that writes, from now on."""
+    heard: list[str] = []
+    assert ledger._group is not None
+    writer = ledger._group._writer
+    assert isinstance(writer, LedgerWriter)
+    writer._db.raw.set_trace_callback(heard.append)
+    return heard
+
+
+def commits(heard: list[str]) -> int:
+    return sum(statement == "COMMIT" for statement in heard)
+
+
+def test_calls_in_flight_share_transactions(file_ledger: Ledger, counting_model: Models) -> None:
+    heard = listen(file_ledger)
+    requests = [counting_model.request(number) for number in range(128)]
+    counting_model.ask_at_once(LedgerLM(counting_model(), file_ledger, "run"), *requests)
+    assert file_ledger.spent("run").calls == 128
+    assert commits(heard) <= 8
+
+
+def test_a_call_that_is_alone_waits_for_no_other(file_ledger: Ledger, counting_model: Models) -> None:
+    heard = listen(file_ledger)
+    counting_model.ask(LedgerLM(counting_model(), file_ledger, "run"), *map(counting_model.request, range(10)))
+    assert commits(heard) == 20, "one reserves, one completes"
+
+
+@pytest.mark.parametrize(("cost", "flushed"), [(0.1, True), (None, True), (0.0, False)])
+def test_what_was_paid_outlasts_a_power_cut(
+    file_ledger: Ledger, counting_model: Models, cost: float | None, flushed: bool
+) -> None:
+    heard = listen(file_ledger)
+    model = counting_model(lambda _: LMReply("x", "stop", 1, 1, cost=cost))
+    counting_model.ask(LedgerLM(model, file_ledger, "run"), *map(counting_model.request, range(2)))
+    modes, mode = [], ""
+    for statement in heard:
+        if statement.startswith("PRAGMA synchronous"):
+            mode = statement.rpartition(" ")[2]
+        if statement == "COMMIT":
+            modes.append(mode)
+    assert modes == ["NORMAL", "FULL" if flushed else "NORMAL"] * 2
+
+
+def test_a_reservation_that_nobody_waits_for_is_given_back(
+    ledger: Ledger, counting_model: Models, run_sql: RunSql
+) -> None:
+    """Cancelled before the ledger has answered: nothing was sent."""
+    model = counting_model()
+    lm = LedgerLM(model, ledger, "run")
+
+    async def scene() -> None:
+        for turns in range(4):
+            task = asyncio.create_task(lm.complete(counting_model.request(turns)))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        await lm.complete(counting_model.request(9))
+
+    asyncio.run(scene())
+    deadline = time.monotonic() + 5
+    while run_sql(ledger.path, "SELECT COUNT(*) FROM calls WHERE status = 'pending'") != [(0,)]:
+        assert time.monotonic() < deadline
+    assert (len(model.asked), lm.spent(), ledger.failed("run")) == (1, Usage(1, 15, 0.001), 0)
+
+
+def test_a_loop_that_ends_in_the_middle_leaves_the_ledger_well(ledger: Ledger, counting_model: Models) -> None:
+    lm = LedgerLM(counting_model(delay=0.01), ledger, "run")
+
+    async def impatient(number: int) -> None:
+        tasks = [asyncio.create_task(lm.complete(counting_model.request(number * 10 + i))) for i in range(10)]
+        await asyncio.sleep(0.002 * number)
+        assert len(tasks) == 10
+
+    for number in range(10):
+        asyncio.run(impatient(number))
+    replies = counting_model.ask_at_once(lm, *(counting_model.request(number) for number in range(100)))
+    assert all(isinstance(reply, LMReply) for reply in replies)
+    assert lm.kept() == 100
+
+
+def test_a_forgotten_ledger_ends_its_thread(tmp_path: Path, counting_model: Models) -> None:
+    def threads() -> int:
+        return sum(thread.name == "ledger" for thread in threading.enumerate())
+
+    gc.collect()
+    before = threads()
+    counting_model.ask(LedgerLM(counting_model(), Ledger(tmp_path / "l.sqlite"), "run"), counting_model.request())
+    gc.collect()
+    assert threads() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["l.sqlite"]
+
+
+def test_what_was_asked_before_a_ledger_is_closed_is_written(place: Path | str, counting_model: Models) -> None:
+    with Ledger(place) as ledger:
+        for number in range(50):
+            key = counting_model.request(number).key
+            ledger.do(Answer(key, counting_model.request(number), "run", LMReply("x", cost=0.1), Usage(1, 2, 0.1)))
+    with Ledger(place) as ledger:
+        assert ledger.spent("run") == Usage(50, 100, 5.0)
