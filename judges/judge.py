@@ -20,13 +20,15 @@ from judges.reply import CUT, ParsedReply, parse_mlflow_reply, parse_reply
 from labeled_traces.trace import Trace, text_hash
 
 
-async def judge(program: JudgeProgram, trace: Trace, lm: LM, repeat: int, seed: int | None = None) -> Judgment:
+async def judge(
+    program: JudgeProgram, trace: Trace, lm: LM, repeat: int, seed: int | None = None, alone: bool = False
+) -> Judgment:
     """What the judge says, or the outcome that tells why it says nothing.
 
     A reply that was cut is asked for once more with `max_tokens` doubled (not in the layout `mlflow`: a judge that is
     registered there is one call). `seed` and `repeat` together seed the calls, so repeats differ and a run can be
     repeated. Tokens and cost are those of all calls that stand behind the judgment, whether they were made now or
-    replayed.
+    replayed. `alone`: no other call reads this trace, so none of its prompt is worth a place in a cache that is paid.
 
     Raises:
         BudgetExhausted, ProviderDown: a call was not sent.
@@ -36,7 +38,7 @@ async def judge(program: JudgeProgram, trace: Trace, lm: LM, repeat: int, seed: 
     replies: list[LMReply] = []
     in_mlflow = program.knobs.layout == MLFLOW
     try:
-        parsed = await _ask(program, rendering, _Caller(lm, replies, not in_mlflow), repeat, seed)
+        parsed = await _ask(program, rendering, _Caller(lm, replies, not in_mlflow, alone), repeat, seed)
     except NotInLedger:
         raise
     except LMError as error:
@@ -110,8 +112,11 @@ class _Caller:
     lm: LM
     replies: list[LMReply]
     again: bool
+    alone: bool
 
     async def complete(self, request: LMRequest) -> LMReply:
+        if self.alone:
+            request = replace(request, messages=tuple(replace(message, shared=0) for message in request.messages))
         reply = await self.lm.complete(request)
         self.replies.append(reply)
         form = (request.schema or {}).get("required", ())

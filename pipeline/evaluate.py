@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from judges.judge import judge
 from judges.judgment import Finding, Judgment, Outcome
 from judges.lm import LM, BudgetExhausted, LMError, ProviderDown
+from judges.plan import wants_plan
 from judges.program import JudgeProgram, JudgeSuite
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.files import parse_json, read_lines, write_lines
@@ -146,6 +147,7 @@ class _Run:
         self.settings = settings
         repeats = range(settings.first_repeat, settings.first_repeat + settings.repeats)
         self.readings = [(program, repeat) for program in suite.programs.values() for repeat in repeats]
+        self.alone = len(self.readings) == 1 and not any(map(wants_plan, suite.programs.values()))
         self.most = max(1, settings.concurrency)
         self.order = CallOrder(len(rows), self.readings, ahead=self.most)
         self.working = 0
@@ -191,7 +193,9 @@ class _Run:
         trace, number = place
         program, repeat = self.readings[number]
         try:
-            judgment = await judge(program, self.rows[trace].trace, self.lm, repeat, seed=self.settings.seed)
+            judgment = await judge(
+                program, self.rows[trace].trace, self.lm, repeat, seed=self.settings.seed, alone=self.alone
+            )
         except (BudgetExhausted, ProviderDown) as stop:
             # Not raised here: calls in flight end in peace, no new one is made.
             self.stopped = self.stopped or stop

@@ -90,6 +90,15 @@ def test_one_call_of_a_trace_goes_first_and_the_others_follow_together() -> None
     assert [request.repeat for request in lm.requests][:5] == [0, 1, 2, 0, 0]
 
 
+def test_what_no_other_call_reads_is_not_marked_for_a_cache() -> None:
+    one = seed_suite(dimensions=NAMES[:1])
+    plan = seed_suite(dimensions=("plan_quality",))
+    for suite, repeats, shared in ((one, 1, False), (one, 2, True), (plan, 1, True), (SUITE, 1, True)):
+        lm = FakeLM()
+        evaluate(suite, ROWS[:1], lm, EvaluateSettings(repeats=repeats))
+        assert {bool(request.messages[-1].shared) for request in lm.requests} == {shared}
+
+
 def test_no_more_is_begun_than_the_slots_need() -> None:
     """Of many traces the first ones are done before the last ones are begun."""
     lm = FakeLM()
