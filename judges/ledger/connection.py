@@ -74,9 +74,9 @@ class Connection:
     def transaction(self, lasting: bool = True) -> Iterator[float]:
         """The only one that writes, of all processes; yields the time in seconds since 1970, by the database's clock
         where it is shared by hosts. `lasting`: not even a power cut undoes it."""
-        now = self._begin(lasting)
         try:
-            yield now
+            # A database's transaction is there even where the wait for its turn has failed.
+            yield self._begin(lasting)
             self.raw.execute("COMMIT")
         except BaseException:
             with suppress(*self.errors):

@@ -45,7 +45,8 @@ class LedgerWriter:
             except self._db.errors as error:
                 if self._db.is_lost and time.monotonic() < deadline:
                     self._reconnect()
-                elif len(steps) == 1 or type(error).__name__ == "OperationalError":
+                elif len(steps) == 1 or any(kind.__name__ == "OperationalError" for kind in type(error).__mro__):
+                    # It is locked, full or gone, for one step as for all.
                     return [self._db.explain(error) for _ in steps]
                 else:
                     break
@@ -62,8 +63,8 @@ class LedgerWriter:
             return None
         try:
             renew(self._db, self._lease)
-        except self._db.errors:
-            # The next step will say what is wrong.
+        except Exception:
+            # The thread lives on: the next step will say what is wrong.
             if self._db.is_lost:
                 self._reconnect()
         return self._lease.pause

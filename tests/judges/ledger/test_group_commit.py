@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from judges.ledger.budget import Usage
+from judges.ledger.file import APPLICATION_ID
 from judges.ledger.ledger_lm import Ledger, LedgerLM
 from judges.ledger.rules import Answer
 from judges.ledger.writer import LedgerWriter
-from judges.lm import LMReply
+from judges.lm import JudgeError, LMReply
 
 if TYPE_CHECKING:
     from tests.judges.counting_model import CountingModel
@@ -32,13 +34,18 @@ def file_ledger(tmp_path: Path) -> Iterator[Ledger]:
         yield ledger
 
 
-def listen(ledger: Ledger) -> list[str]:
-    """The statements of the connection that writes, from now on."""
-    heard: list[str] = []
+def writing_connection(ledger: Ledger) -> Any:
+    """Of the thread that writes, which uses it when it is given something to write."""
     assert ledger._group is not None
     writer = ledger._group._writer
     assert isinstance(writer, LedgerWriter)
-    writer._db.raw.set_trace_callback(heard.append)
+    return writer._db.raw
+
+
+def listen(ledger: Ledger) -> list[str]:
+    """The statements of the connection that writes, from now on."""
+    heard: list[str] = []
+    writing_connection(ledger).set_trace_callback(heard.append)
     return heard
 
 
@@ -113,6 +120,28 @@ def test_a_loop_that_ends_in_the_middle_leaves_the_ledger_well(ledger: Ledger, c
     replies = counting_model.ask_at_once(lm, *(counting_model.request(number) for number in range(100)))
     assert all(isinstance(reply, LMReply) for reply in replies)
     assert lm.kept() == 100
+
+
+def test_a_ledger_that_is_held_for_too_long_says_so_and_works_again(
+    place: Path | str, counting_model: Models, request: pytest.FixtureRequest
+) -> None:
+    with Ledger(place) as ledger, ExitStack() as stack:
+        lm = LedgerLM(counting_model(), ledger, "run")
+        holder: Any
+        if isinstance(place, Path):
+            writing_connection(ledger).execute("PRAGMA busy_timeout = 100")
+            holder = stack.enter_context(closing(sqlite3.connect(place, isolation_level=None)))
+            holder.execute("BEGIN IMMEDIATE")
+        else:
+            writing_connection(ledger).execute("SET lock_timeout = '100ms'")
+            holder = stack.enter_context(request.getfixturevalue("postgres").connect("postgres"))
+            holder.execute(f"BEGIN; SELECT pg_advisory_xact_lock({APPLICATION_ID})")
+        ends = counting_model.ask_at_once(lm, *(counting_model.request(number) for number in range(20)))
+        assert {type(end) for end in ends} == {JudgeError}
+        assert "another process has held it for 60 s; end that process" in str(ends[0])
+        holder.execute("ROLLBACK")
+        counting_model.ask(lm, counting_model.request())
+        assert lm.spent().calls == 1
 
 
 def test_a_forgotten_ledger_ends_its_thread(tmp_path: Path, counting_model: Models) -> None:
