@@ -6,17 +6,17 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from judges.lm import LMError
 from judges.models.litellm_transport import load_litellm
-from judges.redact import redact
+from judges.models.transport import ProviderError
 from labeled_traces.files import parse_json, read_lines
-from pipeline.batch.providers import CLOCKS_DIFFER, SECONDS, Status, calling
+from pipeline.batch.providers import CLOCKS_DIFFER, SECONDS, Status, calling, reading, told_id
 
 BASE = "https://api.anthropic.com"
 _STATUS = {"ended": "completed", "canceling": "cancelling"}
@@ -39,46 +39,49 @@ class AnthropicBatches:
         body = f'{{"requests": [{", ".join(requests)}]}}'.encode()
         what = f"the batch of {path} was not created"
         headers["content-type"] = "application/json"
-        return str(self._json(what, "POST", content=body, headers=headers)["id"])
+        with self._told(what, "POST", content=body, headers=headers) as made:
+            return told_id(made["id"])
 
     def created(self, _: str, calls: int, since: float, /) -> list[str]:
         found: list[str] = []
         after = ""
         # From the newest on.
         while True:
-            page = self._json("batches cannot be listed", "GET", f"?limit=100{after}")
-            for batch in page["data"]:
-                if datetime.fromisoformat(batch["created_at"]).timestamp() < since - CLOCKS_DIFFER:
+            with self._told("batches cannot be listed", "GET", f"?limit=100{after}") as page:
+                for batch in page["data"]:
+                    if datetime.fromisoformat(batch["created_at"]).timestamp() < since - CLOCKS_DIFFER:
+                        return found
+                    if sum(batch["request_counts"].values()) == calls:
+                        found.append(told_id(batch["id"]))
+                if not page.get("has_more") or not page["data"]:
                     return found
-                if sum(batch["request_counts"].values()) == calls:
-                    found.append(str(batch["id"]))
-            if not page.get("has_more"):
-                return found
-            after = f"&after_id={page['last_id']}"
+                after = f"&after_id={told_id(page['last_id'])}"
 
     def status(self, batch_id: str) -> Status:
-        batch = self._json(f"batch {batch_id} cannot be looked up", "GET", f"/{batch_id}")
-        status = str(batch["processing_status"])
-        files = {"replies": batch_id} if batch.get("results_url") else {}
-        return Status(_STATUS.get(status, status), dict(batch["request_counts"]), files)
+        with self._told(f"batch {batch_id} cannot be looked up", "GET", f"/{batch_id}") as batch:
+            status = told_id(batch["processing_status"])
+            counts = {str(name): int(count) for name, count in batch["request_counts"].items()}
+            files = {"replies": batch_id} if batch.get("results_url") else {}
+            return Status(_STATUS.get(status, status), counts, files)
 
     def content(self, file_id: str) -> bytes:
         # Not the results_url that the provider tells: the key goes nowhere but to the endpoint.
         return self._send(f"the results of batch {file_id} cannot be had", "GET", f"/{file_id}/results").content
 
-    def _json(self, what: str, method: str, path: str = "", **more: Any) -> dict[str, Any]:
+    @contextmanager
+    def _told(self, what: str, method: str, path: str = "", **more: Any) -> Iterator[Any]:
+        """What the provider answers; `with` it, another shape than expected is an LMError."""
         response = self._send(what, method, path, **more)
-        with calling(what):
-            found: dict[str, Any] = response.json()
-            return found
+        with reading(what):
+            yield response.json()
 
     def _send(self, what: str, method: str, path: str = "", **more: Any) -> httpx.Response:
         headers = {**self._headers, **more.pop("headers", {})}
         with calling(what), httpx.Client(timeout=SECONDS) as client:
             response = client.request(method, self._url + path, headers=headers, **more)
-        if not response.is_success:
-            said = redact(" ".join(response.text.split()))[:600]
-            raise LMError("provider_error", f"{what}: HTTP {response.status_code}: {said}")
+            if not response.is_success:
+                said = f"HTTP {response.status_code}: {response.text}"
+                raise ProviderError(response.status_code, said, None, response.headers)
         return response
 
 

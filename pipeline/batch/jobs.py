@@ -1,30 +1,29 @@
-"""Batches at a provider: submitted once, looked at, and fetched."""
+"""Submits files of calls to a provider: each once, whatever is interrupted."""
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from judges.ledger.budget import Budget, Price
-from judges.lm import LMRequest
+from judges.lm import LMError, LMRequest
 from judges.models.connect import check_name
-from judges.redact import hide_values
-from labeled_traces.files import parse_json, read_lines, write_lines
+from labeled_traces.files import parse_json, read_lines
 from pipeline.batch.call_files import is_call
 from pipeline.batch.calls import provider_of
 from pipeline.batch.connect import open_provider
 from pipeline.batch.prices import BatchPrices, file_cost
-from pipeline.batch.providers import ENDED, Provider, Status
+from pipeline.batch.providers import Provider
 from pipeline.batch.submissions import Batch, Submissions, beside, state_path
 from pipeline.config import PipelineError
 from pipeline.consent import Consent
-from pipeline.cost import announce
+from pipeline.cost import Cost, announce
 from pipeline.prepare import Say
 
 try:
@@ -43,63 +42,110 @@ class Terms:
     consent: Consent = field(default_factory=Consent)
 
 
-def submit(calls: Path, terms: Terms, say: Say) -> Batch:
-    """Uploads a file of calls and starts its batch; the same content again is the same batch.
+def submit(files: Sequence[Path], terms: Terms, say: Say) -> dict[Path, Batch]:
+    """Uploads files of calls and starts a batch for each; the same content again is the same batch. What all that are
+    new may cost is agreed to before the first is sent.
 
     Raises:
         PipelineError, TraceError, JudgeError: not a file of calls to this model; or an earlier content of the file is
-            not settled, so its calls could be paid twice.
+            not settled, or the same content was submitted under another name, so that calls could be paid twice.
         LMError: the provider failed or refused. The same command again goes on.
     """
-    with _held(calls):
-        return _submit(calls, terms, say)
+    check_name(terms.model, terms.endpoint)
+    with ExitStack() as held:
+        for calls in dict.fromkeys(files):
+            held.enter_context(_held(calls))
+        jobs = [_Job.of(calls, terms) for calls in dict.fromkeys(files)]
+        known = {job.calls: job.known(say) for job in jobs}
+        _agree([job.calls for job in jobs if known[job.calls] is None and not job.batch.tried], terms, say)
+        return {job.calls: known[job.calls] or job.send() for job in jobs}
 
 
-def _submit(calls: Path, terms: Terms, say: Say) -> Batch:
-    model, endpoint = terms.model, terms.endpoint
-    check_name(model, endpoint)
-    provider, name = provider_of(model, endpoint)
-    fresh = Batch(_sha256(calls), _check(calls, name), provider, model, endpoint)
-    told = Submissions.of(calls)
-    batch = next((one for one in told.batches if one.sha256 == fresh.sha256), None)
-    service = open_provider(provider, endpoint, calls)
-    if batch is not None and (batch.provider, batch.endpoint) != (provider, endpoint) and batch.tried:
-        raise PipelineError(
-            f"{calls} was submitted to {batch.provider} {batch.endpoint}".rstrip()
-            + ": accepted is the same --model and --endpoint; else its calls could be paid twice"
+@dataclass
+class _Job:
+    """One file of calls on its way to a provider. `batch`: how far it has come."""
+
+    calls: Path
+    told: Submissions
+    service: Provider
+    batch: Batch
+
+    @classmethod
+    def of(cls, calls: Path, terms: Terms) -> _Job:
+        provider, name = provider_of(terms.model, terms.endpoint)
+        fresh = Batch(_sha256(calls), _check(calls, name), provider, terms.model, terms.endpoint)
+        told = Submissions.of(calls)
+        batch = next((one for one in told.batches if one.sha256 == fresh.sha256), fresh)
+        service = open_provider(provider, terms.endpoint, calls)
+        if (batch.provider, batch.endpoint) != (provider, terms.endpoint):
+            if batch.tried:
+                raise PipelineError(
+                    f"{calls} was submitted to {batch.provider} {batch.endpoint}".rstrip()
+                    + ": accepted is the same --model and --endpoint; else its calls could be paid twice"
+                )
+            batch = fresh
+        return cls(calls, told, service, batch)
+
+    def known(self, say: Say) -> Batch | None:
+        """The batch that these calls have already; None: they are to be submitted."""
+        batch = self.batch
+        if batch.batch_id:
+            if not batch.fetched:
+                now = self.service.status(batch.batch_id)
+                batch = self.told.seen(batch, status=now.status, counts=now.counts)
+            if not batch.void:
+                say(f"{self.calls} was submitted before: batch {batch.batch_id}, {batch.status}")
+                return batch
+            self.batch = Batch(batch.sha256, batch.calls, batch.provider, batch.model, batch.endpoint)
+        self._check_others()
+        return None
+
+    def _check_others(self) -> None:
+        """Raises: PipelineError, if these calls, or earlier ones of the file, may be paid for already."""
+        if others := [one for one in self.told.batches if one.open and one.sha256 != self.batch.sha256]:
+            raise PipelineError(
+                f"{self.calls} held other calls when batch {others[0].batch_id or '(interrupted)'} was submitted, and "
+                f"what that gave is not fetched: accepted after `batch fetch {self.calls}`, `batch import` and a new "
+                "`batch export`; else calls could be paid twice"
+            )
+        for path in beside(self.calls):
+            for one in Submissions.of(path).batches if state_path(path) != state_path(self.calls) else ():
+                if one.sha256 == self.batch.sha256 and one.tried and not one.void:
+                    raise PipelineError(
+                        f"{self.calls} holds what was submitted as {path}: batch {one.batch_id or '(interrupted)'}. "
+                        f"Accepted is `batch fetch {path}`; else its calls would be paid twice"
+                    )
+
+    def send(self) -> Batch:
+        """Each step is on disk before the next."""
+        batch = self.told.put(self.batch)
+        if not batch.file_id:
+            batch = self.told.put(replace(batch, file_id=self.service.upload(self.calls)))
+        batch_id = _adopt(self.service, batch, self.calls) if batch.tried else ""
+        if not batch_id:
+            if _sha256(self.calls) != batch.sha256:
+                raise PipelineError(f"{self.calls} has changed while it was uploaded: no batch was started")
+            batch = self.told.put(replace(batch, tried=time.time()))
+            try:
+                batch_id = self.service.create(self.calls, batch.file_id)
+            except LMError as error:
+                if not error.billed:  # there is no such batch, so all may be done anew, and elsewhere
+                    self.told.put(replace(batch, tried=0.0, file_id=""))
+                raise
+        return self.told.put(
+            replace(batch, batch_id=batch_id, submitted=datetime.now(UTC).isoformat(timespec="seconds"))
         )
-    if batch is not None and batch.batch_id:
-        if not batch.fetched:
-            now = service.status(batch.batch_id)
-            batch = told.put(replace(batch, status=now.status, counts=now.counts))
-        if not batch.void:
-            say(f"{calls} was submitted before: batch {batch.batch_id}, {batch.status}")
-            return batch
-        batch = None
-    if others := [one for one in told.batches if one.open and one.sha256 != fresh.sha256]:
-        raise PipelineError(
-            f"{calls} held other calls when batch {others[0].batch_id or '(interrupted)'} was submitted, and what that "
-            f"gave is not fetched: accepted after `batch fetch {calls}`, `batch import` and a new `batch export`; "
-            "else calls could be paid twice"
-        )
-    if batch is None or not batch.tried:
-        _agree(calls, terms, say)
-    batch = told.put(batch or fresh)
-    if not batch.file_id:
-        batch = told.put(replace(batch, file_id=service.upload(calls)))
-    batch_id = _adopt(service, batch, calls) if batch.tried else ""
-    if not batch_id:
-        batch = told.put(replace(batch, tried=time.time()))
-        batch_id = service.create(calls, batch.file_id)
-    return told.put(replace(batch, batch_id=batch_id, submitted=datetime.now(UTC).isoformat(timespec="seconds")))
 
 
-def _agree(calls: Path, terms: Terms, say: Say) -> None:
+def _agree(files: Sequence[Path], terms: Terms, say: Say) -> None:
     """Raises: PipelineError, where the cost is large and nobody agrees to it."""
+    if not files:
+        return
     request = LMRequest(terms.model, (), endpoint=terms.endpoint)
     prices = BatchPrices(terms.prices)
     half = " (dollars at the price of a batch: half)" if prices.part(request) < 1 else ""
-    announce(file_cost(calls, request, prices), Budget(), lambda line: say(line + half), terms.consent)
+    cost = sum((file_cost(calls, request, prices) for calls in files), Cost())
+    announce(cost, Budget(), lambda line: say(line + half), terms.consent)
 
 
 def _adopt(service: Provider, batch: Batch, calls: Path) -> str:
@@ -112,49 +158,6 @@ def _adopt(service: Provider, batch: Batch, calls: Path) -> str:
             f"the right one's id, written as batch_id into {state_path(calls)}"
         )
     return found[0] if found else ""
-
-
-def look(calls: Path) -> list[tuple[Batch, Status]]:
-    """Every batch of the file and how it stands now.
-
-    Raises:
-        PipelineError: nothing was submitted.
-        LMError: the provider failed.
-    """
-    told = Submissions.of(calls)
-    if not told.batches:
-        raise PipelineError(f"{calls} was not submitted (there is no {state_path(calls)}): accepted is that, first")
-    found = []
-    for batch in list(told.batches):
-        if batch.fetched:
-            found.append((batch, Status(batch.status, batch.counts)))
-        elif batch.batch_id:
-            status = open_provider(batch.provider, batch.endpoint, calls).status(batch.batch_id)
-            found.append((told.put(replace(batch, status=status.status, counts=status.counts)), status))
-        else:
-            found.append((batch, Status("interrupted", detail="start the last `batch submit` again")))
-    return found
-
-
-def fetch(calls: Path, say: Say) -> list[tuple[Batch, Status]]:
-    """Saves the replies and errors of batches that have ended, beside the calls. Raises as `look` does."""
-    found = look(calls)
-    told = Submissions.of(calls)
-    for i, (batch, status) in enumerate(found):
-        if status.status in ENDED and not batch.fetched:
-            files = tuple(_save(calls, batch, status, say))
-            found[i] = told.put(replace(batch, fetched=True, files=files)), status
-    return found
-
-
-def _save(calls: Path, batch: Batch, status: Status, say: Say) -> Iterator[str]:
-    service = open_provider(batch.provider, batch.endpoint, calls)
-    for kind, file_id in status.files.items():
-        path = calls.with_name(f"{kind}-{batch.batch_id}.jsonl")
-        text = hide_values(service.content(file_id).decode("utf-8", "replace"))
-        write_lines(path, text.removesuffix("\n").split("\n"))
-        say(f"saved {path}")
-        yield path.name
 
 
 @contextmanager

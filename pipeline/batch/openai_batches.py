@@ -8,7 +8,7 @@ from typing import Any
 from judges.models.litellm_transport import load_litellm
 from judges.redact import redact
 from pipeline.batch.calls import URL
-from pipeline.batch.providers import CLOCKS_DIFFER, SECONDS, Status, calling
+from pipeline.batch.providers import CLOCKS_DIFFER, SECONDS, Status, calling, told_id
 
 
 class OpenAIBatches:
@@ -27,12 +27,12 @@ class OpenAIBatches:
         with calling(f"{path} was not uploaded"), path.open("rb") as file:
             # Without a retry: the file would have to be read again from its beginning.
             done = self._litellm.create_file(file=(path.name, file), purpose="batch", max_retries=0, **self._to)
-            return str(done.id)
+            return told_id(done.id)
 
     def create(self, path: Path, file_id: str) -> str:
         with calling(f"the batch of {path} was not created"):
             done = self._litellm.create_batch("24h", URL, file_id, max_retries=0, **self._to)
-            return str(done.id)
+            return told_id(done.id)
 
     def created(self, file_id: str, _calls: int, since: float, /) -> list[str]:
         found: list[str] = []

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from labeled_traces.files import parse_json, read_text, write_lines
 from labeled_traces.trace import TraceError
@@ -13,7 +16,14 @@ from pipeline.batch.call_files import same_export
 from pipeline.batch.providers import ENDED
 from pipeline.config import PipelineError
 
+try:
+    import fcntl
+except ImportError:  # only POSIX has it
+    fcntl = None  # type: ignore[assignment]
+
 _STATE = ".batches.json"
+REPLIES = "replies"
+"""How names of files of replies begin."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +54,11 @@ class Batch:
     @property
     def void(self) -> bool:
         """Whether it has ended without a single reply: nothing is paid, and the same calls may be submitted again."""
-        return self.status in ENDED and not any(self.counts.get(name) for name in ("completed", "succeeded"))
+        if self.fetched:
+            return not any(name.startswith(REPLIES) for name in self.files)
+        # Where nothing was counted, there may be replies all the same: a fetch will tell.
+        counted = sum(self.counts.values()) > 0 and not any(map(self.counts.get, ("completed", "succeeded")))
+        return self.status == "failed" or (self.status in ENDED and counted)
 
 
 @dataclass
@@ -65,7 +79,7 @@ class Submissions:
             return cls(calls, [])
         try:
             rows = parse_json(read_text(path), str(path))["batches"]
-            return cls(calls, [Batch(**{**row, "files": tuple(row["files"])}) for row in rows])
+            return cls(calls, [_batch(row) for row in rows])
         except (TypeError, KeyError) as error:
             raise TraceError(
                 f"{path}: not what `batch submit` wrote ({error}): restore it; it says what is paid"
@@ -73,17 +87,59 @@ class Submissions:
 
     def put(self, batch: Batch) -> Batch:
         """Adds it, or replaces the last state of it, on disk before anything else happens."""
-        same = [i for i, known in enumerate(self.batches) if known.sha256 == batch.sha256]
-        if same:
-            self.batches[same[-1]] = batch
-        else:
-            self.batches.append(batch)
+        with self._current() as batches:
+            place = next((i for i, known in enumerate(batches) if known.sha256 == batch.sha256), len(batches))
+            batches[place : place + 1] = [batch]
+            self._save()
+        return batch
+
+    def seen(self, batch: Batch, **changes: Any) -> Batch:
+        """What the provider told of a batch that was submitted; what another process has put in its place stays."""
+        with self._current() as batches:
+            for i, known in enumerate(batches):
+                if (known.sha256, known.batch_id) == (batch.sha256, batch.batch_id):
+                    batch = replace(known, **changes)
+                    if batch != known:
+                        batches[i] = batch
+                        self._save()
+        return batch
+
+    @contextmanager
+    def _current(self) -> Iterator[list[Batch]]:
+        """What is on the disk now, kept from other processes meanwhile: they put their batches into the same file."""
+        folder = os.open(self.calls.parent, os.O_RDONLY) if fcntl else None
+        try:
+            if fcntl and folder is not None:
+                fcntl.flock(folder, fcntl.LOCK_EX)
+            self.batches = self.of(self.calls).batches
+            yield self.batches
+        finally:
+            if folder is not None:
+                os.close(folder)
+
+    def _save(self) -> None:
         rows = [asdict(one) for one in self.batches]
         write_lines(state_path(self.calls), [json.dumps({"calls": self.calls.name, "batches": rows}, indent=1)])
-        return batch
+
+
+def _batch(row: Mapping[str, Any]) -> Batch:
+    """Raises: TypeError, KeyError."""
+    batch = Batch(**{**row, "files": tuple(row["files"])})
+    for name, usual in vars(Batch("", 0, "", "")).items():
+        value = getattr(batch, name)
+        if not isinstance(value, int | float if isinstance(usual, float) else type(usual)):
+            raise TypeError(f"{name} is {value!r}")
+    if not all(isinstance(number, int) for number in batch.counts.values()):
+        raise TypeError(f"counts are {batch.counts!r}")
+    if not all(isinstance(name, str) for name in batch.files):
+        raise TypeError(f"files are {batch.files!r}")
+    return batch
 
 
 def state_path(calls: Path) -> Path:
+    """Raises: PipelineError, where that is the name of no file."""
+    if calls.name in ("", ".", ".."):
+        raise PipelineError(f"{calls} is a folder: accepted is a file that `batch export` wrote")
     return calls.with_suffix(_STATE)
 
 

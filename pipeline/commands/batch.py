@@ -59,8 +59,8 @@ example:
 
 Uploads each file and starts its batch, with OpenAI or Anthropic (or simulated/..., to try it). The key comes from the
 environment (OPENAI_API_KEY, ANTHROPIC_API_KEY). What was submitted stands in calls.batches.json beside calls.jsonl, so
-the same file again starts no second batch, also after a kill at any moment. The expected cost is said first, and asked
-about above --ask-above; without a terminal that needs --yes.
+the same calls again start no second batch, also after a kill at any moment or under another name in the same folder.
+The expected cost of all files is said first, and asked about above --ask-above; without a terminal that needs --yes.
 """
 _FETCH = """\
 example:
@@ -84,7 +84,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     one.add_argument("--model", required=True, metavar="NAME", help="the model that export was given")
     one.add_argument("--endpoint", default="", metavar="URL", help="base URL of a server with OpenAI's batch API")
     add_price(one)
-    add_consent(one, "10, for each file")
+    add_consent(one, "10, for all files together")
     for name, what, epilog in (("status", "how batches stand", ""), ("fetch", "save what batches gave", _FETCH)):
         one = _step(steps, name, what, epilog)
         one.add_argument("calls", type=Path, nargs="+", metavar="CALLS", help="files that were submitted")
@@ -174,28 +174,29 @@ def _submit(args: argparse.Namespace, out: Output) -> None:
     from pipeline.batch.jobs import Terms, submit
     from pipeline.consent import Consent
 
-    consent = Consent(Consent.above if args.ask_above is None else args.ask_above, args.yes)
+    consent = Consent(Consent.above if args.ask_above is None else args.ask_above, args.yes, capped=False)
     prices = {args.model: Price(*args.price)} if args.price else {}
     terms = Terms(args.model, args.endpoint, prices, consent)
-    batches = {path: submit(path, terms, out.say) for path in args.calls}
+    batches = submit(args.calls, terms, out.say)
     lines = [f"{path}: {batch.calls:,} calls, batch {batch.batch_id}" for path, batch in batches.items()]
     following = [f"  {command('batch', step, *args.calls)}" for step in ("status", "fetch")]
     out.result("\n".join([*lines, "", "Next:", *following]), [_row(path, batch) for path, batch in batches.items()])
 
 
 def _status(args: argparse.Namespace, out: Output) -> None:
-    from pipeline.batch.jobs import look
+    from pipeline.batch.fetching import look
 
     found = [(path, *one) for path in args.calls for one in look(path)]
     out.result("\n".join(_standing(*one) for one in found), [_row(*one) for one in found])
 
 
 def _fetch(args: argparse.Namespace, out: Output) -> None:
-    from pipeline.batch.jobs import fetch
+    from pipeline.batch.fetching import fetch
 
     found = [(path, *one) for path in args.calls for one in fetch(path, out.say)]
     lines = [_standing(*one) for one in found]
-    files = [path.with_name(name) for path, batch, _ in found for name in batch.files]
+    named = [path.with_name(name) for path, batch, _ in found for name in batch.files]
+    files = [path for path in named if path.exists()]
     if files:
         said = shlex.join(map(str, files))
         lines += [

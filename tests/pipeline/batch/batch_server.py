@@ -21,14 +21,14 @@ class BatchServer:
     Every call is answered with `text`, but those whose number in the file is in `failing` (an error of theirs), and the
     second half of a batch that ends as `expired` or `cancelled`. `end` is how batches end. `hold`: a batch is created,
     and the answer that says so is kept back for ever; `drop`: the connection is closed
-    instead. `refuse`: status and body for every request.
+    instead. `full`: no batch is created. `refuse`: status and body for every request.
     """
 
     def __init__(self) -> None:
         self.end = "completed"
         self.text = '{"rationale": "fine", "findings": [], "score": 3}'
         self.failing: tuple[int, ...] = ()
-        self.hold = self.drop = False
+        self.hold = self.drop = self.full = False
         self.refuse: tuple[int, str] | None = None
         self.files: dict[str, bytes] = {}
         self.batches: dict[str, dict[str, Any]] = {}
@@ -107,6 +107,8 @@ class BatchServer:
                 }
             case ["GET", "files", name, "content"] if name in self.files:
                 return 200, self.files[name].decode()
+            case ["POST", *_, "batches"] if self.full:
+                return 429, {"error": {"message": "too many batches", "type": "rate_limit_error", "code": None}}
             case ["POST", "batches"]:
                 return 200, self._openai(json.loads(body))
             case ["GET", "batches"]:

@@ -10,11 +10,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pipeline.batch.openai_batches import OpenAIBatches
+from pipeline.batch.submissions import Submissions
 from pipeline.cli import main
 
 if TYPE_CHECKING:
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
 OPENAI = ("--model", "openai/any", "--holistic", "--price", "1", "1")
 ANTHROPIC = ("--model", "anthropic/claude-sonnet-4-5", "--holistic")
+COUNTS = ("total", "completed", "failed")
 Run = Callable[..., Any]
 
 
@@ -177,3 +181,114 @@ def test_the_same_calls_go_to_one_provider(batch: Run, batch_server: BatchServer
     batch("submit", "calls.jsonl", *at(batch_server, *OPENAI))
     error = batch("submit", "calls.jsonl", "--model", "openai/any", code=2)["error"]["message"]
     assert f"calls.jsonl was submitted to openai {batch_server.endpoint}: accepted is the same" in error
+
+
+def test_calls_that_reached_nobody_may_go_elsewhere(batch: Run, batch_server: BatchServer) -> None:
+    """And what is kept of their batch is where it really is: else it could not be found again."""
+    batch("export", "data.jsonl", *OPENAI)
+    batch("submit", "calls.jsonl", *OPENAI[:2], "--endpoint", "http://127.0.0.1:1/v1", code=3)
+    batch_server.full = True
+    elsewhere = ("--endpoint", batch_server.endpoint.replace("127.0.0.1", "localhost"))
+    error = batch("submit", "calls.jsonl", *OPENAI[:2], *elsewhere, code=3)["error"]["message"]
+    assert "the batch of calls.jsonl was not created" in error
+    batch_server.full = False
+    (job,) = batch("submit", "calls.jsonl", *at(batch_server, *OPENAI))
+    assert (job["endpoint"], job["file_id"]) == (batch_server.endpoint, "file-1"), "uploaded again"
+    assert until_ended(batch)[-1] == "completed"
+
+
+def test_a_server_that_counts_nothing_is_not_paid_twice(batch: Run, batch_server: BatchServer) -> None:
+    batch("export", "data.jsonl", *OPENAI)
+    to = at(batch_server, *OPENAI)
+    (job,) = batch("submit", "calls.jsonl", *to)
+    silent = {**batch_server.batches["batch_0"], "status": "completed", "request_counts": None}
+    batch_server.refuse = (200, json.dumps(silent))
+    assert batch("status", "calls.jsonl")[0]["status"] == "completed"
+    assert batch("submit", "calls.jsonl", *to)[0]["batch_id"] == job["batch_id"]
+    batch_server.refuse = None
+    assert len(batch_server.batches) == 1
+
+
+def test_a_batch_that_gave_no_file_may_be_submitted_again(batch: Run, batch_server: BatchServer) -> None:
+    """Cancelled before anything was counted."""
+    batch("export", "data.jsonl", *OPENAI)
+    to = at(batch_server, *OPENAI)
+    batch("submit", "calls.jsonl", *to)
+    gone = {**batch_server.batches["batch_0"], "status": "cancelled", "request_counts": dict.fromkeys(COUNTS, 0)}
+    batch_server.refuse = (200, json.dumps(gone))
+    assert batch("fetch", "calls.jsonl")[0]["files"] == []
+    batch_server.refuse = None
+    assert batch("submit", "calls.jsonl", *to)[0]["batch_id"] == "batch_1"
+
+
+def test_the_same_calls_under_another_name_are_not_paid_again(batch: Run, batch_server: BatchServer) -> None:
+    batch("export", "data.jsonl", *OPENAI)
+    to = at(batch_server, *OPENAI)
+    batch("submit", "calls.jsonl", *to)
+    Path("calls.jsonl").rename("kept.jsonl")
+    error = batch("submit", "kept.jsonl", *to, code=2)["error"]["message"]
+    assert "kept.jsonl holds what was submitted as calls.jsonl: batch batch_0" in error
+    assert len(batch_server.batches) == 1
+
+
+def test_a_look_does_not_undo_what_another_process_submits(batch: Run, batch_server: BatchServer) -> None:
+    """A look that waits for its answer while others fetch and submit: no batch may be lost from the file."""
+    batch("export", "data.jsonl", *OPENAI)
+    to = at(batch_server, *OPENAI)
+    batch("submit", "calls.jsonl", *to)
+    slow = Submissions.of(Path("calls.jsonl"))
+    until_ended(batch)
+    batch("fetch", "calls.jsonl")
+    Path("calls.jsonl").write_text("\n".join(Path("calls.jsonl").read_text().splitlines()[1:]))
+    batch("submit", "calls.jsonl", *to)
+    slow.seen(slow.batches[0], status="in_progress")
+    left = Submissions.of(Path("calls.jsonl")).batches
+    assert [(one.batch_id, one.fetched) for one in left] == [("batch_0", True), ("batch_1", False)]
+    slow.seen(replace(slow.batches[0], batch_id="one that was replaced"), status="failed")
+    assert Submissions.of(Path("calls.jsonl")).batches == left
+
+
+def test_a_file_that_changes_while_it_is_uploaded_starts_no_batch(
+    batch: Run, batch_server: BatchServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch("export", "data.jsonl", *OPENAI)
+    upload = OpenAIBatches.upload
+
+    def slow(self: OpenAIBatches, path: Path) -> str:
+        path.write_text("\n".join(path.read_text().splitlines()[1:]))
+        return upload(self, path)
+
+    monkeypatch.setattr(OpenAIBatches, "upload", slow)
+    error = batch("submit", "calls.jsonl", *at(batch_server, *OPENAI), code=2)["error"]["message"]
+    assert error == "calls.jsonl has changed while it was uploaded: no batch was started"
+    assert not batch_server.batches
+
+
+def test_all_files_together_are_asked_about_before_the_first_is_sent(batch: Run, batch_server: BatchServer) -> None:
+    batch("export", "data.jsonl", *OPENAI)
+    Path("calls-2.jsonl").write_text(Path("calls.jsonl").read_text().replace("gpa-", "gpa-2"))
+    words = ["submit", "calls.jsonl", "calls-2.jsonl", *at(batch_server, *OPENAI), "--price", "1", "1"]
+    error = batch(*words, "--ask-above", "0.03", code=2)["error"]["message"]
+    assert "about 0.04 dollars are expected, more than 0.03 (ask_above)" in error
+    assert "--max-dollars" not in error, "an option that this command does not have"
+    assert not batch_server.files
+    jobs = batch(*words, "--ask-above", "0.05")
+    assert [job["calls_file"] for job in jobs] == ["calls.jsonl", "calls-2.jsonl"]
+    assert [job["batch_id"] for job in jobs] == list(batch_server.batches) == ["batch_0", "batch_1"]
+
+
+@pytest.mark.parametrize("folder", [".", "/", ".."])
+def test_a_folder_is_no_file_of_calls(folder: str, batch: Run) -> None:
+    for step in ("status", "fetch"):
+        assert "accepted is a file" in batch(step, folder, code=2)["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "change", [{"counts": None}, {"files": [1]}, {"batch_id": 5}, {"tried": "x"}, {"counts": {"completed": "x"}}]
+)
+def test_a_damaged_record_is_named(change: dict[str, Any], batch: Run) -> None:
+    row = {"sha256": "a", "calls": 1, "provider": "simulated", "model": "simulated/default", "files": [], **change}
+    Path("calls.batches.json").write_text(json.dumps({"batches": [row]}))
+    for step in ("status", "fetch"):
+        error = batch(step, "calls.jsonl", code=2)["error"]["message"]
+        assert "calls.batches.json: not what `batch submit` wrote" in error
