@@ -32,22 +32,38 @@ class Usage:
 @dataclass(frozen=True)
 class Price:
     """Dollars per million tokens. `cached`: of prompt tokens that the provider's cache served, `written`: of those that
-    were put into it; None is the full price, `input`."""
+    were put into it; None is the price of all input. `reasoning`: of the reply's; None is the price of all output."""
 
     input: float
     output: float
     cached: float | None = None
     written: float | None = None
+    reasoning: float | None = None
 
     def __post_init__(self) -> None:
-        for value in (self.input, self.output, *(rate for rate in (self.cached, self.written) if rate is not None)):
+        special = (rate for rate in (self.cached, self.written, self.reasoning) if rate is not None)
+        for value in (self.input, self.output, *special):
             _check_amount("price", value)
 
-    def cost(self, prompt_tokens: int, completion_tokens: int, cached: int = 0, written: int = 0) -> float:
-        """Dollars. `cached` and `written` tokens are among the prompt's."""
-        rates = (self.input if rate is None else rate for rate in (self.cached, self.written))
-        special = sum(rate * tokens for rate, tokens in zip(rates, (cached, written), strict=True))
-        return (self.input * (prompt_tokens - cached - written) + special + self.output * completion_tokens) / 1e6
+    def cost(
+        self, prompt_tokens: int, completion_tokens: int, cached: int = 0, written: int = 0, reasoning: int = 0
+    ) -> float:
+        """Dollars. `cached` and `written` tokens are among the prompt's, `reasoning` among the completion's."""
+        parts = (
+            (self.input, None, prompt_tokens - cached - written),
+            (self.input, self.cached, cached),
+            (self.input, self.written, written),
+            (self.output, None, completion_tokens - reasoning),
+            (self.output, self.reasoning, reasoning),
+        )
+        return sum((usual if own is None else own) * tokens for usual, own, tokens in parts) / 1e6
+
+    def most(self, prompt_tokens: int, completion_tokens: int) -> float:
+        """Dollars at the dearest rates."""
+        return (
+            max(self.input, self.written or 0.0) * prompt_tokens
+            + max(self.output, self.reasoning or 0.0) * completion_tokens
+        ) / 1e6
 
     @classmethod
     def parse(cls, prices: Mapping[str, Sequence[float]]) -> dict[str, Price]:
