@@ -33,6 +33,8 @@ LONGEST_WAIT = 60.0
 """Seconds. A provider that asks for a longer wait has failed for good."""
 WAITS = 120.0
 """Seconds that a call may spend between its attempts."""
+LEAST_OF_TIMEOUT = 0.1
+"""No attempt is begun with less than this part of its time: it would be cut off, and may be billed."""
 
 Shape: TypeAlias = tuple[str, str, bool, bool]
 """Endpoint, model, whether a schema is sent, whether a seed is sent."""
@@ -159,7 +161,7 @@ class ModelClient:
         if not ended.retry or call.retries >= self._retries or (ended.wait or 0.0) > LONGEST_WAIT:
             return None
         wait = self._pause * 2**call.retries * random.uniform(0.5, 1.0) if ended.wait is None else ended.wait
-        return wait if wait < call.left else None
+        return wait if wait + LEAST_OF_TIMEOUT * self.timeout < call.left else None
 
     def _way(self, request: LMRequest) -> Transport:
         return next((way for way in self._transports if way.takes(request)), self._transports[-1])

@@ -292,28 +292,28 @@ def test_a_call_ends_at_its_deadline(
 ) -> None:
     """Every attempt is in time, and so is every wait: only together they are too long."""
     client = new_client(timeout=5.0, retries=50, pause=0.1)
-    monkeypatch.setattr(client, "deadline", 1.0)
+    monkeypatch.setattr(client, "deadline", 2.0)
     late = replace(scripted_server.error(500, "boom"), delay=0.2)
     with scripted_server(lambda _: late) as server:
         begun = time.monotonic()
         with pytest.raises(LMError, match="boom"):
             ask(client, server.request())
-        assert time.monotonic() - begun < 2.0
-        assert 2 <= len(server.requests) <= 5
+        assert time.monotonic() - begun < 4.0
+        assert 2 <= len(server.requests) <= 7
 
 
 def test_an_attempt_is_cut_at_the_deadline(
     new_client: NewClient, scripted_server: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = new_client(timeout=5.0, pause=0.01)
-    monkeypatch.setattr(client, "deadline", 0.5)
+    monkeypatch.setattr(client, "deadline", 1.5)
     hang = scripted_server.answer(body="", delay=30.0)
     with scripted_server(scripted_server.in_turn(scripted_server.error(500, "boom"), hang)) as server:
         begun = time.monotonic()
         with pytest.raises(LMError, match="no reply within") as caught:
             ask(client, server.request())
         assert caught.value.kind == "timeout"
-        assert time.monotonic() - begun < 2.0
+        assert time.monotonic() - begun < 4.0
 
 
 @pytest.mark.parametrize("paced", [False, True])
