@@ -222,7 +222,9 @@ class _Known:
 
     @classmethod
     def of(cls, model: str, calls: Sequence[Call], models: Models, earlier: Mapping[str, float]) -> _Known:
-        kept = [(call, call.reply) for call in calls if call.reply is not None and call.reply.prompt_tokens]
+        replies = [(call, call.reply) for call in calls if call.reply is not None]
+        # Replies that were had elsewhere may not tell both.
+        kept = [(call, reply) for call, reply in replies if reply.prompt_tokens and reply.completion_tokens]
         lengths: dict[str, list[int]] = defaultdict(list)
         for call, reply in kept:
             lengths[call.kind].append(reply.completion_tokens)

@@ -89,10 +89,8 @@ class _DryLM:
         return reply or LMReply(_SOME_PLAN if plan else "")
 
     def _add(self, request: LMRequest, kind: str, reply: LMReply | None) -> None:
-        hosted = not (request.endpoint or is_simulated(request.model))
-        # Hosted providers put the schema before all else, where it counts as prompt and as part of the cached prefix.
-        schema = json.dumps(request.schema, separators=(",", ":")) if hosted and request.schema else ""
-        text = "\n\n".join((schema, *(message.content for message in request.messages)))
+        hosted = is_hosted(request.model, request.endpoint)
+        text, schema = _prompt(hosted, [message.content for message in request.messages], request.schema)
         model = (request.model, request.endpoint, reply is None)
         # Some providers cache what is marked, and nothing behind it.
         marked = len(text) - len(request.messages[-1].content) + request.messages[-1].shared
@@ -106,6 +104,24 @@ class _DryLM:
         self.calls.append(
             Call(request.model, kind, self.reading, tokens, cached, written, request.max_tokens, hosted, reply)
         )
+
+
+def prompt_tokens(model: str, endpoint: str, contents: Sequence[str], schema: object) -> int:
+    """About what a call with these messages and this schema of its reply takes."""
+    text, _ = _prompt(is_hosted(model, endpoint), contents, schema)
+    return count_tokens(text, model) + PER_MESSAGE * len(contents)
+
+
+def is_hosted(model: str, endpoint: str) -> bool:
+    """By a provider, not by a server of the user's."""
+    return not (endpoint or is_simulated(model))
+
+
+def _prompt(hosted: bool, contents: Sequence[str], schema: object) -> tuple[str, str]:
+    """What counts as prompt, and the schema in it. Hosted providers put that before all else, where it counts as prompt
+    and as part of the cached prefix."""
+    written = json.dumps(schema, separators=(",", ":")) if hosted and schema else ""
+    return "\n\n".join((written, *contents)), written
 
 
 def _cacheable(text: str, model: str, hosted: bool) -> int:

@@ -262,7 +262,7 @@ def _check_folder(out: Path, content: list[Any], force: bool) -> None:
     """Raises: PipelineError, if the folder holds another measurement, which would be written over."""
     known = out / _CONTENT
     if not force and known.is_file() and parse_json(read_text(known), str(known)) != content:
-        raise PipelineError(f"{out} holds another evaluation: accepted is another --out, or --force to write over it")
+        raise PipelineError(f"{out} holds another evaluation: accepted is another --results, or --force to replace it")
 
 
 def _folder(work: Measurement, suite: JudgeSuite, rows: Dataset) -> Path:

@@ -8,11 +8,11 @@ import re
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from judges.lm import LMRequest
 from labeled_traces.files import check_writable, parse_json, read_lines
-from pipeline.batch.calls import MARK, Lines, provider_of
+from pipeline.batch.calls import Asked, Lines, provider_of
 from pipeline.config import PipelineError
 
 LIMITS = {"anthropic": (100_000, 240 * 10**6)}
@@ -24,16 +24,16 @@ class CallFiles:
     """`with CallFiles(path) as files:` and `files.add(request)`: nothing is there before the end, then all of it.
 
     One file has the name that was given; of several, `calls.jsonl` becomes `calls-1.jsonl`, `calls-2.jsonl` ... What
-    an earlier export has left under these names is replaced.
+    an earlier export has left under these names is replaced. `files`: each, and the model and endpoint of its calls.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.paths: list[Path] = []
+        self.files: dict[Path, tuple[str, str]] = {}
         self.bytes = 0
         self._lines = Lines()
         self._old = _earlier(path)
-        self._parts: list[tuple[str, IO[bytes]]] = []
+        self._parts: list[tuple[str, IO[bytes], tuple[str, str]]] = []
         self._open: dict[tuple[str, str], _Part] = {}
 
     def __enter__(self) -> CallFiles:
@@ -42,11 +42,11 @@ class CallFiles:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        for _name, file in self._parts:
+        for _name, file, _target in self._parts:
             file.close()
         if kind is None:
             self._publish()
-        for name, _file in self._parts:
+        for name, _file, _target in self._parts:
             with suppress(FileNotFoundError):
                 os.unlink(name)
 
@@ -55,25 +55,25 @@ class CallFiles:
         target = (request.model, request.endpoint)
         part = self._open.get(target)
         if part is None or not part.has_room(len(line)):
-            part = self._open[target] = self._new(provider_of(*target)[0])
+            part = self._open[target] = self._new(target)
         part.write(line)
         self.bytes += len(line)
 
-    def _new(self, provider: str) -> _Part:
+    def _new(self, target: tuple[str, str]) -> _Part:
         handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
         file = os.fdopen(handle, "wb")
-        self._parts.append((name, file))
-        return _Part(file, *LIMITS.get(provider, _OPENAI))
+        self._parts.append((name, file, target))
+        return _Part(file, *LIMITS.get(provider_of(*target)[0], _OPENAI))
 
     def _publish(self) -> None:
         several = len(self._parts) > 1
-        for number, (name, _) in enumerate(self._parts, 1):
+        for number, (name, _, target) in enumerate(self._parts, 1):
             path = self.path.with_stem(f"{self.path.stem}-{number}") if several else self.path
             os.chmod(name, 0o644)
             os.replace(name, path)
-            self.paths.append(path)
+            self.files[path] = target
         for path in self._old:
-            if path not in self.paths:
+            if path not in self.files:
                 path.unlink()
 
 
@@ -114,17 +114,10 @@ def same_export(path: Path, other: Path) -> bool:
 def holds_calls(path: Path) -> bool:
     """Whether an export wrote the file, by its first line."""
     try:
-        return any(is_call(parse_json(line, str(path))) for _, line in _first(path))
+        return any(Asked.of(parse_json(line, str(path))) for _, line in _first(path))
     except ValueError:
         return False
 
 
 def _first(path: Path) -> list[tuple[int, str]]:
     return [line for line, _ in zip(read_lines(path), range(1), strict=False)]
-
-
-def is_call(row: Any) -> bool:
-    """Whether this is a line of a file of calls."""
-    return (
-        isinstance(row, dict) and str(row.get("custom_id", "")).startswith(MARK) and isinstance(row.get("body"), dict)
-    )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from judges.lm import JudgeError, LMRequest
+from judges.models.completion import count, part
 from judges.models.connect import is_simulated
 from judges.models.failure import Failure
 from judges.models.form import Form, known_form
@@ -29,6 +30,34 @@ def provider_of(model: str, endpoint: str = "") -> tuple[str, str]:
         return "simulated", model
     name, provider, _, _ = load_litellm().get_llm_provider(model=model, api_base=endpoint or None)
     return str(provider), str(name)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a line asks: `texts` of its messages, the JSON Schema of its reply (None: any), and its longest reply."""
+
+    texts: list[str]
+    schema: Any
+    tokens: int
+
+    @classmethod
+    def of(cls, row: Any) -> Asked | None:
+        """None: the row is no line that `Lines` made."""
+        if not isinstance(row, dict) or not str(row.get("custom_id", "")).startswith(MARK):
+            return None
+        body = part(row, "body")
+        schema = part(part(body, "response_format"), "json_schema").get("schema")
+        tokens = count(body.get("max_completion_tokens")) or count(body.get("max_tokens"))
+        try:
+            texts = [_text(message["content"]) for message in body["messages"]]
+        except (TypeError, KeyError):
+            return None
+        return cls(texts, schema, tokens) if texts and tokens else None
+
+
+def _text(content: Any) -> str:
+    """Prompts that are marked for a cache stand in parts."""
+    return "".join([content] if isinstance(content, str) else [one["text"] for one in content])
 
 
 class Lines:

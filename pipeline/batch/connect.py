@@ -9,6 +9,9 @@ from judges.lm import JudgeError
 from judges.redact import check_endpoint
 from pipeline.batch.providers import Provider
 
+PROVIDERS = ("openai", "anthropic", "simulated")
+"""Whose batch APIs are known here."""
+
 
 def open_provider(name: str, endpoint: str, path: Path) -> Provider:
     """
@@ -16,6 +19,11 @@ def open_provider(name: str, endpoint: str, path: Path) -> Provider:
         JudgeError: the provider has no batch API that is known here, or its key is missing.
     """
     check_endpoint(endpoint)
+    if name not in PROVIDERS:
+        raise JudgeError(
+            f"batches of {name} cannot be submitted from here: accepted are models of {', '.join(PROVIDERS)}. The "
+            "file is in OpenAI's form, so another program may send it; `batch import` reads its replies"
+        )
     if name == "simulated":
         from pipeline.batch.simulated import Simulated
 
@@ -24,14 +32,9 @@ def open_provider(name: str, endpoint: str, path: Path) -> Provider:
         from pipeline.batch.openai_batches import OpenAIBatches
 
         return OpenAIBatches(endpoint, _key("OPENAI_API_KEY", endpoint))
-    if name == "anthropic":
-        from pipeline.batch.anthropic_batches import AnthropicBatches
+    from pipeline.batch.anthropic_batches import AnthropicBatches
 
-        return AnthropicBatches(endpoint, _key("ANTHROPIC_API_KEY", endpoint))
-    raise JudgeError(
-        f"batches of {name} cannot be submitted from here: accepted are models of openai, anthropic and simulated. The "
-        "file is in OpenAI's form, so another program may send it; `batch import` reads its replies"
-    )
+    return AnthropicBatches(endpoint, _key("ANTHROPIC_API_KEY", endpoint))
 
 
 def _key(name: str, endpoint: str) -> str:

@@ -16,14 +16,14 @@ from typing import Any
 from judges.ledger.budget import Usage, reserved_tokens
 from judges.lm import BudgetExhausted, LMRequest
 from judges.models.connect import is_simulated
-from judges.models.tokens import count_tokens
 from pipeline.batch.call_files import CallFiles
 from pipeline.batch.elsewhere import Elsewhere, run_elsewhere
 from pipeline.batch.prices import BatchPrices
-from pipeline.batch.replies import Replies, read_replies
+from pipeline.batch.replies import Replies, read_replies, shown
 from pipeline.batch.submissions import check_settled
 from pipeline.config import PipelineError
 from pipeline.cost import announce
+from pipeline.dry_run import prompt_tokens
 from pipeline.measure import Evaluation, Measurement, open_evaluation
 from pipeline.prepare import Say
 
@@ -36,9 +36,11 @@ _NAMED = 10
 @dataclass(frozen=True)
 class Exported:
     """`calls` in `files`, which take about `prompt_tokens`, and at most `completion_tokens` and `most_dollars` (None:
-    unknown). `over_budget`: calls that a cap left out. `waiting`: judgments whose call follows from a plan."""
+    unknown). `targets`: the model and endpoint of each file. `over_budget`: calls that a cap left out. `waiting`:
+    judgments whose call follows from a plan."""
 
     files: Sequence[Path]
+    targets: Sequence[tuple[str, str]]
     calls: int
     bytes: int
     prompt_tokens: int
@@ -72,7 +74,8 @@ def export_calls(work: Measurement, path: Path, say: Say) -> Exported:
         if plan.left and not plan.calls:
             raise BudgetExhausted(f"no call is exported: {plan.why}")
     return Exported(
-        files=tuple(files.paths),
+        files=tuple(files.files),
+        targets=tuple(files.files.values()),
         calls=plan.calls,
         bytes=files.bytes,
         prompt_tokens=plan.prompt,
@@ -108,12 +111,13 @@ class _Export:
             return
         taken = self._taken
         self._taken = Usage(taken.calls + 1, taken.tokens + call.tokens, taken.cost + call.cost)
-        prompt = sum(count_tokens(message.content, request.model) for message in request.messages)
-        expected = self._prices.expected(request, prompt, request.max_tokens)
+        texts = [message.content for message in request.messages]
+        prompt = prompt_tokens(request.model, request.endpoint, texts, request.schema)
+        dearest = self._prices.most(request, prompt, request.max_tokens)
         self.calls += 1
         self.prompt += prompt
         self.completion += request.max_tokens
-        self.dollars = None if expected is None or self.dollars is None else self.dollars + expected
+        self.dollars = None if dearest is None or self.dollars is None else self.dollars + dearest
         self._files.add(request)
 
 
@@ -173,7 +177,7 @@ def import_replies(work: Measurement, paths: Sequence[Path], say: Say) -> Import
 def _refuse(replies: Replies, asked: Elsewhere) -> None:
     """Raises: PipelineError, if lines were no replies, or replies were not to this evaluation."""
     said = []
-    foreign = [f"{found.where} ({name})" for name, found in replies.found.items() if name not in asked.asked]
+    foreign = [f"{found.where} ({shown(name)})" for name, found in replies.found.items() if name not in asked.asked]
     if foreign:
         said.append(
             f"{len(foreign)} of {len(replies.found)} replies are to no call of this evaluation: {_listed(foreign)}; "

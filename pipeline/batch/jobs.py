@@ -15,8 +15,7 @@ from judges.ledger.budget import Budget, Price
 from judges.lm import LMError, LMRequest
 from judges.models.connect import check_name
 from labeled_traces.files import parse_json, read_lines
-from pipeline.batch.call_files import is_call
-from pipeline.batch.calls import provider_of
+from pipeline.batch.calls import Asked, provider_of
 from pipeline.batch.connect import open_provider
 from pipeline.batch.prices import BatchPrices, file_cost
 from pipeline.batch.providers import Provider
@@ -192,7 +191,7 @@ def _check(path: Path, model: str) -> int:
     calls = 0
     for number, line in read_lines(path):
         row: Any = parse_json(line, f"{path}, line {number}")
-        if not is_call(row):
+        if Asked.of(row) is None:
             raise PipelineError(f"{path}, line {number}: no call: accepted is a file that `batch export` wrote")
         if row["body"].get("model") != model:
             raise PipelineError(

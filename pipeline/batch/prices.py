@@ -10,11 +10,12 @@ from judges.ledger.budget import Price
 from judges.lm import LMRequest
 from judges.models.connect import is_simulated
 from judges.models.prices import Prices
-from judges.models.tokens import count_tokens, reasons
+from judges.models.tokens import reasons
 from labeled_traces.files import parse_json, read_lines
-from pipeline.batch.calls import provider_of
+from pipeline.batch.calls import Asked, provider_of
 from pipeline.batch.replies import Found
 from pipeline.cost import REASONING_TOKENS, REPLY_DEFAULT, Cost
+from pipeline.dry_run import prompt_tokens
 
 BATCH_PRICE = 0.5
 """What OpenAI and Anthropic ask for a call in a batch, as a part of its usual price."""
@@ -36,12 +37,21 @@ class BatchPrices:
             self._parts[target] = BATCH_PRICE if halved else 1.0
         return self._parts[target]
 
+    def most(self, request: LMRequest, prompt_tokens: int, completion_tokens: int) -> float | None:
+        """Of a call that takes so many tokens, at their dearest."""
+        if is_simulated(request.model):
+            return 0.0
+        cost = self._prices.most(request.model, prompt_tokens, completion_tokens)
+        return None if cost is None else cost * self.part(request)
+
     def expected(self, request: LMRequest, prompt_tokens: int, completion_tokens: int) -> float | None:
         """Of a call that takes so many tokens."""
         return self._cost(request, (prompt_tokens, completion_tokens), {}, self.part(request))
 
     def of_reply(self, request: LMRequest, found: Found) -> float | None:
         """None also where the reply does not tell what it took."""
+        if is_simulated(request.model):
+            return 0.0
         told = (found.reply.prompt_tokens, found.reply.completion_tokens)
         part = self.part(request) if found.batch else 1.0
         return self._cost(request, told, found.usage, part) if all(told) else None
@@ -57,27 +67,23 @@ def file_cost(path: Path, request: LMRequest, prices: BatchPrices) -> Cost:
     """What a file of calls like `request` (its model and endpoint) is expected to cost."""
     calls = prompt = longest = 0
     for number, line in read_lines(path):
-        body = parse_json(line, f"{path}, line {number}")["body"]
-        calls += 1
-        prompt += sum(count_tokens(_words(message["content"]), request.model) for message in body["messages"])
-        longest += body.get("max_completion_tokens") or body["max_tokens"]
+        if (asked := Asked.of(parse_json(line, f"{path}, line {number}"))) is not None:
+            calls += 1
+            prompt += prompt_tokens(request.model, request.endpoint, asked.texts, asked.schema)
+            longest += asked.tokens
     usual = REPLY_DEFAULT + REASONING_TOKENS * reasons(request.model)
     completion = min(longest, calls * usual)
     # Of one call, since long prompts have a price of their own.
-    each = [prices.expected(request, round(prompt / calls), round(tokens / calls)) for tokens in (completion, longest)]
+    expected = prices.expected(request, round(prompt / calls), round(completion / calls))
+    most = prices.most(request, round(prompt / calls), round(longest / calls))
     paid = frozenset() if is_simulated(request.model) else frozenset({request.model})
     return Cost(
         calls=calls,
         prompt_tokens=prompt,
         completion_tokens=completion,
-        known=(each[0] or 0.0) * calls,
+        known=(expected or 0.0) * calls,
         paid=paid,
-        unpriced=paid if each[0] is None else frozenset(),
+        unpriced=paid if expected is None else frozenset(),
         most_completion=longest,
-        most=(each[1] or 0.0) * calls,
+        most=(most or 0.0) * calls,
     )
-
-
-def _words(content: Any) -> str:
-    """Prompts that are marked for a cache stand in parts."""
-    return content if isinstance(content, str) else "".join(part["text"] for part in content)

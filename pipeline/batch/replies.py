@@ -19,8 +19,12 @@ ACCEPTED = (
     '{"custom_id", "response": {"status_code", "body"}, "error"} as OpenAI writes it, {"custom_id", "result"} as '
     'Anthropic does, or {"custom_id", "text"}'
 )
-_STOPS = {"max_tokens": "length", "refusal": "content_filter"}
+_STOPS = {"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "content_filter"}
 """Anthropic's words for why a reply ended, where they say more than that it did."""
+
+_SHOWN = 80
+_DEAREST = 10_000
+"""Dollars: no call costs more, and the ledger can add up many such."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ def _read(row: Any, where: str, replies: Replies) -> None:
     elif part(row, "response") or part(row, "error"):
         ended = _of_openai(row, where)
     else:
-        raise _NoReply(f"{where}: no reply to {name}: accepted is a line {ACCEPTED}")
+        raise _NoReply(f"{where}: no reply to {shown(name)}: accepted is a line {ACCEPTED}")
     if isinstance(ended, str):
         replies.errors[name] = ended
     elif name in replies.found:
@@ -87,8 +91,8 @@ def _read(row: Any, where: str, replies: Replies) -> None:
 
 def _plain(row: Mapping[str, Any], where: str) -> Found:
     cost = row.get("cost")
-    if cost is not None and (isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost < 1e9):
-        raise _NoReply(f"{where}: cost is {cost!r}: accepted is a number of dollars from 0")
+    if cost is not None and (isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost <= _DEAREST):
+        raise _NoReply(f"{where}: cost is {cost!r:.80}: accepted is a number of dollars from 0 to {_DEAREST:,}")
     choice = {"message": {"content": row["text"]}, "finish_reason": row.get("finish_reason")}
     found = _found({"choices": [choice], "usage": row.get("usage")}, where, batch=False)
     return replace(found, reply=replace(found.reply, cost=None if cost is None else float(cost)))
@@ -98,9 +102,10 @@ def _of_openai(row: Mapping[str, Any], where: str) -> Found | str:
     """The reply, or the kind of error."""
     response, error = part(row, "response"), part(row, "error")
     status, body = response.get("status_code"), response.get("body")
-    if error or status != 200:
+    # Some write the status as text; and some gateways call an error of theirs a success.
+    if error or str(status) != "200" or (part(body, "error") and not part(response, "body").get("choices")):
         said = [_kind(one) for one in (error, part(body, "error")) if one]
-        return " ".join([*([f"HTTP {status}"] if status is not None else []), *said]) or "error"
+        return " ".join([*([f"HTTP {shown(status)}"] if status not in (None, 200) else []), *said]) or "error"
     return _found(body, where, batch=True)
 
 
@@ -108,7 +113,7 @@ def _of_anthropic(result: Mapping[str, Any], where: str) -> Found | str:
     """The reply, or the kind of error."""
     if result.get("type") != "succeeded":
         error = part(part(result, "error"), "error") or part(result, "error")
-        return " ".join([str(result.get("type")), *([_kind(error)] if error else [])])
+        return " ".join([shown(result.get("type")), *([_kind(error)] if error else [])])
     message = part(result, "message")
     told = part(message, "usage")
     blocks = message.get("content")
@@ -128,7 +133,8 @@ def _of_anthropic(result: Mapping[str, Any], where: str) -> Found | str:
 def _text(block: Any) -> str:
     """A reply that is bound to a schema comes as the arguments of a tool in older models."""
     kind = block.get("type") if isinstance(block, Mapping) else None
-    return str(block.get("text")) if kind == "text" else json.dumps(block.get("input")) if kind == "tool_use" else ""
+    said = {"text": block.get("text"), "tool_use": block.get("input")}.get(str(kind)) if kind else None
+    return said if isinstance(said, str) else "" if said is None else json.dumps(said)
 
 
 def _found(body: Any, where: str, *, batch: bool) -> Found:
@@ -140,4 +146,10 @@ def _found(body: Any, where: str, *, batch: bool) -> Found:
 
 def _kind(error: Mapping[str, Any]) -> str:
     """A provider's short name of an error, else the beginning of its message."""
-    return redact(str(error.get("code") or error.get("type") or error.get("message") or "error"))[:80]
+    return shown(redact(str(error.get("code") or error.get("type") or error.get("message") or "error")))
+
+
+def shown(value: object) -> str:
+    """What stands in a file of others, for a message: short, and without what would command a terminal."""
+    text = str(value)[:_SHOWN]
+    return text if text.isprintable() else repr(text)

@@ -132,11 +132,20 @@ def _exported(done: Exported) -> list[str]:
 def _after_export(args: argparse.Namespace, done: Exported) -> list[str]:
     if not done.calls:
         return [f"  {command('evaluate', *same_options(args))}    (ends without a call)"]
-    words = ["batch", "submit", *done.files, "--model", args.model or "NAME"]
-    words += ["--endpoint", args.endpoint] if args.endpoint else []
-    words += ["--price", *args.price] if args.price else []
-    sent = f"  {command(*words)}    (or have the calls answered elsewhere)"
-    return [sent, f"  {command('batch', 'import', *same_options(args), '--replies')} FILE..."]
+    from pipeline.batch.calls import provider_of
+    from pipeline.batch.connect import PROVIDERS
+
+    lines = []
+    for model, endpoint in dict.fromkeys(done.targets):
+        files = [file for file, target in zip(done.files, done.targets, strict=True) if target == (model, endpoint)]
+        words = ["batch", "submit", *files, "--model", model]
+        words += ["--endpoint", endpoint] if endpoint else []
+        words += ["--price", *args.price] if args.price else []
+        if (provider := provider_of(model, endpoint)[0]) in PROVIDERS:
+            lines.append(f"  {command(*words)}    (or have the calls answered elsewhere)")
+        else:
+            lines.append(f"  have {shlex.join(map(str, files))} answered: batches of {provider} are not sent from here")
+    return [*lines, f"  {command('batch', 'import', *same_options(args), '--replies')} FILE..."]
 
 
 def _import(args: argparse.Namespace, out: Output) -> None:

@@ -194,6 +194,22 @@ def test_kept_replies_tell_how_a_model_counts_and_what_its_cache_serves(hits: fl
     assert cost.cached_tokens / cost.prompt_tokens == pytest.approx(able * hits, rel=0.15)
 
 
+def test_kept_replies_that_do_not_tell_their_length_are_not_taken_for_empty() -> None:
+    """A person's, or a gateway's that counts prompts alone."""
+    suite = seed_suite(MINE, NAMES)
+    usual = suite_cost(suite, ROWS, 1, FREE)
+    half: list[str] = []
+
+    def answered(key: str) -> LMReply:
+        half.append(key)
+        return LMReply("fine", prompt_tokens=1000)
+
+    suite_cost(suite, ROWS, 1, FREE, Kept(answered))
+    cost = suite_cost(suite, ROWS, 2, FREE, Kept(lambda key: answered(key) if key in half else None))
+    assert (cost.calls, cost.kept) == (12, 12)
+    assert cost.completion_tokens == usual.completion_tokens
+
+
 def test_earlier_replies_tell_how_long_replies_are() -> None:
     suite = seed_suite(MINE, ("plan_quality", "tool_calling"))
     kept = Kept(lengths={"openai/mine": {"tool_calling": 500.0, "": 400.0}, "openai/x": {"": 9.0}})

@@ -25,7 +25,7 @@ def export(path: Path, *requests: LMRequest) -> list[str]:
     with CallFiles(path) as files:
         for one in requests:
             files.add(one)
-    return [one.name for one in files.paths]
+    return [one.name for one in files.files]
 
 
 def test_a_provider_is_not_given_more_than_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,6 +133,27 @@ def test_what_cannot_be_says_what_can(words: tuple[str, ...], said: str, batch: 
     assert not Path("calls.batches.json").exists()
 
 
+BODY = {"messages": [{"role": "user", "content": "x"}], "model": "any", "max_tokens": 5}
+CHANGES: list[dict[str, Any]] = [
+    {"messages": None},
+    {"messages": []},
+    {"messages": "x"},
+    {"messages": [{"role": "user"}]},
+    {"messages": [{"role": "user", "content": None}]},
+    {"max_tokens": None},
+    {"max_tokens": "5"},
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_a_line_that_was_changed_by_hand_is_named(provider: str, change: dict[str, Any], batch: Run) -> None:
+    rows = [{"custom_id": "gpa-1-0", "body": BODY}, {"custom_id": "gpa-2-0", "body": {**BODY, **change}}]
+    Path("calls.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    error = batch("submit", "calls.jsonl", "--model", f"{provider}/any", code=2)["error"]["message"]
+    assert error == "calls.jsonl, line 2: no call: accepted is a file that `batch export` wrote"
+
+
 def test_without_a_key(batch: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
     batch("export", "data.jsonl", *OPENAI)

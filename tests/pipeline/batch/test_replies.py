@@ -55,6 +55,9 @@ OF_ANTHROPIC = LMReply("said", "stop", 100, 20, 60)
         (anthropic({"type": "tool_use", "input": {"a": 1}}), LMReply('{"a": 1}', "stop", 100, 20, 60), True),
         (anthropic(text("said"), stop="max_tokens"), LMReply("said", "length", 100, 20, 60), True),
         (anthropic(stop="refusal"), LMReply("", "content_filter", 100, 20, 60), True),
+        (anthropic(text("said"), stop="model_context_window_exceeded"), LMReply("said", "length", 100, 20, 60), True),
+        (anthropic({"type": "text", "text": None}, {"type": "text"}, {}), LMReply("", "stop", 100, 20, 60), True),
+        ({"response": {**openai()["response"], "status_code": "200"}}, TOLD, True),
         ({"text": "said"}, LMReply("said"), False),
         ({"text": ""}, LMReply(""), False),
         ({"text": "said", "usage": USAGE, "cost": 0.5, "finish_reason": "length"},
@@ -80,6 +83,10 @@ def test_a_reply(row: dict[str, Any], reply: LMReply, batch: bool, tmp_path: Pat
         ({"result": {"type": "expired"}}, "expired"),
         ({"result": {"type": "errored", "error": {"error": {"type": "api_error"}}}}, "errored api_error"),
         ({"result": {"type": "errored", "error": {"type": "api_error"}}}, "errored api_error"),
+        ({"response": {"status_code": 200, "body": {"error": {"code": "busy"}}}, "error": None}, "busy"),
+        ({"response": {"status_code": "502", "body": "down"}}, "HTTP 502"),
+        ({"response": {"status_code": "\x1b[31m" + "x" * 99}}, "HTTP '\\x1b[31m" + "x" * 75 + "'"),
+        ({"error": {"code": "two\nlines"}}, "'two\\nlines'"),
     ],
 )  # fmt: skip
 def test_an_error(row: dict[str, Any], kind: str, tmp_path: Path) -> None:
@@ -98,6 +105,7 @@ def test_an_error(row: dict[str, Any], kind: str, tmp_path: Path) -> None:
         ({"text": "x", "cost": "1"}, "cost is '1': accepted is a number of dollars from 0"),
         ({"text": "x", "cost": -1}, "cost is -1"),
         ({"text": "x", "cost": float("nan")}, "cost is nan"),
+        ({"text": "x", "cost": 1e8}, "cost is 100000000.0: accepted is a number of dollars from 0 to 10,000"),
         ({"response": {"status_code": 200, "body": {"choices": []}}}, "the reply holds no choices"),
         ({"response": {"status_code": 200, "body": None}}, "the reply is null, not an object"),
         (openai(["x"]), "the reply's content is a list, not a text"),

@@ -269,10 +269,10 @@ def test_all_files_together_are_asked_about_before_the_first_is_sent(batch: Run,
     Path("calls-2.jsonl").write_text(Path("calls.jsonl").read_text().replace("gpa-", "gpa-2"))
     words = ["submit", "calls.jsonl", "calls-2.jsonl", *at(batch_server, *OPENAI), "--price", "1", "1"]
     error = batch(*words, "--ask-above", "0.03", code=2)["error"]["message"]
-    assert "about 0.04 dollars are expected, more than 0.03 (ask_above)" in error
+    assert "about 0.05 dollars are expected, more than 0.03 (ask_above)" in error
     assert "--max-dollars" not in error, "an option that this command does not have"
     assert not batch_server.files
-    jobs = batch(*words, "--ask-above", "0.05")
+    jobs = batch(*words, "--ask-above", "0.06")
     assert [job["calls_file"] for job in jobs] == ["calls.jsonl", "calls-2.jsonl"]
     assert [job["batch_id"] for job in jobs] == list(batch_server.batches) == ["batch_0", "batch_1"]
 
