@@ -17,6 +17,7 @@ log = logging.getLogger(__name__)
 
 APPLICATION_ID = 0x67706A31
 BUSY_SECONDS = 60.0
+_MOVED = "the file was removed, moved or replaced"
 
 # The tables of version 1 lack these.
 _SINCE_1 = ("ALTER TABLE calls ADD COLUMN sent TEXT", "ALTER TABLE calls ADD COLUMN reasoning_tokens BIGINT")
@@ -40,7 +41,7 @@ def connect(path: Path, read_only: bool) -> Connection:
         raw = _open(path, read_only)
     except (OSError, sqlite3.Error) as error:
         raise explain(error, path) from error
-    return Connection(raw, "sqlite", _Begin(raw), (sqlite3.Error,), partial(explain, path=path))
+    return Connection(raw, "sqlite", _Begin(raw, path), (sqlite3.Error,), partial(explain, path=path))
 
 
 def check_kept(path: Path, capped: bool) -> None:
@@ -83,6 +84,8 @@ def explain(error: Exception, path: Path) -> JudgeError:
             "the file is damaged; restore a copy, or save what is readable with "
             f"`sqlite3 {path} .recover`, or move it away to begin a new one (its replies are then paid again)"
         )
+    elif _MOVED in text:
+        advice = "put it back, then start again; accepted is a file that stays where it is while a run uses it"
     elif "closed" in text:
         advice = "it was closed before this call; open it again"
     elif "full" in text:
@@ -126,18 +129,33 @@ def _raw(address: str) -> sqlite3.Connection:
 
 
 class _Begin:
-    """The write-ahead log survives a kill as it is; only a power cut needs a flush to the disk."""
+    """The write-ahead log survives a kill as it is; only a power cut needs a flush to the disk.
 
-    def __init__(self, db: sqlite3.Connection) -> None:
+    SQLite goes on writing to a file that was removed: all that is paid from then on would be lost.
+    """
+
+    def __init__(self, db: sqlite3.Connection, path: Path) -> None:
         self._db = db
+        self._path = path.absolute()
+        self._file = _place_on_disk(self._path)
         self._lasting: bool | None = None
 
     def __call__(self, lasting: bool) -> float:
+        if _place_on_disk(self._path) != self._file:
+            raise sqlite3.OperationalError(_MOVED)
         if lasting != self._lasting:
             self._db.execute(f"PRAGMA synchronous = {'FULL' if lasting else 'NORMAL'}")
             self._lasting = lasting
         self._db.execute("BEGIN IMMEDIATE")
         return time.time()
+
+
+def _place_on_disk(path: Path) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _complete(db: sqlite3.Connection) -> None:

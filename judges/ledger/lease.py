@@ -23,6 +23,8 @@ class Lease:
         self.worker = uuid.uuid4().hex
         self.open: dict[str, tuple[str, bytes | None]] = {}
         """Calls that this worker has reserved and not yet ended: key -> about, request."""
+        self.unsure: set[str] = set()
+        """Keys of steps that were written with an error: a lost connection does not tell whether they are there."""
         self._process = this_process()
         self._seconds = seconds
         self._renewed: float | None = None
@@ -65,3 +67,21 @@ def living(db: Connection, now: float) -> set[str]:
         for worker, process, expires in db.rows(tables.all_workers)
         if isinstance(expires, float) and expires > now and is_alive(str(process))
     }
+
+
+def renew(db: Connection, lease: Lease) -> None:
+    """Where it is time."""
+    if lease.is_due:
+        try:
+            with db.transaction() as now:
+                lease.renew(db, now)
+        except BaseException:
+            lease.undo()
+            raise
+
+
+def leave(db: Connection, lease: Lease) -> None:
+    """Ends the lease: whatever this worker has not ended is another's."""
+    if lease.is_held:
+        with db.transaction():
+            db.run(tables.drop_workers, [lease.worker])

@@ -103,7 +103,10 @@ def carry_out(db: Connection, lease: Lease, steps: Sequence[Step]) -> list[Resul
             work.write()
     except BaseException:
         lease.undo()
+        lease.unsure.update(step.key for step in steps)
         raise
+    if lease.unsure:
+        lease.unsure.difference_update(step.key for step in steps)
     for step in steps:
         if isinstance(step, Reserve):
             if step.key in work.granted:
@@ -119,20 +122,6 @@ def charge_dead(db: Connection, lease: Lease) -> None:
         work = _Work(db, lease, now)
         work.charge_dead()
         work.write()
-
-
-def renew(db: Connection, lease: Lease) -> None:
-    """Where it is time."""
-    if lease.is_due:
-        with db.transaction() as now:
-            lease.renew(db, now)
-
-
-def leave(db: Connection, lease: Lease) -> None:
-    """Ends the lease: whatever this worker has not ended is another's."""
-    if lease.is_held:
-        with db.transaction():
-            db.run(tables.drop_workers, [lease.worker])
 
 
 def settled(total: Account, held: Iterable[Sequence[Any]]) -> Usage:
@@ -157,6 +146,10 @@ class _Work:
 
     def complete(self, steps: Collection[Complete]) -> None:
         """Puts the replies in the places of the reservations, and what was paid on the runs' accounts."""
+        if unsure := self._lease.unsure & {step.key for step in steps}:
+            known = _known(self._db, list(unsure))
+            there = {key for key, row in known.items() if row[1] == "done" and row[2] == self._lease.worker}
+            steps = [step for step in steps if step.key not in there]
         if not steps:
             return
         theirs = self._give_back([step.key for step in steps], End.UNSENT)
@@ -196,7 +189,11 @@ class _Work:
                 again.append(step.key)
             asked.append(step)
         if again:
-            self._charge(self._db.rows(tables.held, again))
+            if unsure := self._lease.unsure.intersection(again):
+                # Reserved by a write that seemed to fail: it was not sent.
+                self._charge(self._give_back(list(unsure), End.UNSENT))
+            if sent := [key for key in again if key not in unsure]:
+                self._charge(self._db.rows(tables.held, sent))
             self._db.run(tables.drop, again)
         return asked
 

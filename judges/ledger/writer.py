@@ -8,9 +8,9 @@ from pathlib import Path
 
 from judges.ledger import file, postgres
 from judges.ledger.connection import Connection
-from judges.ledger.lease import Lease
+from judges.ledger.lease import Lease, leave, renew
 from judges.ledger.place import Place
-from judges.ledger.rules import Result, Step, carry_out, charge_dead, leave, renew
+from judges.ledger.rules import Complete, Drop, Result, Step, carry_out, charge_dead
 from judges.lm import JudgeError
 
 RECONNECT_SECONDS = 60.0
@@ -47,11 +47,13 @@ class LedgerWriter:
                     self._reconnect()
                 elif len(steps) == 1 or any(kind.__name__ == "OperationalError" for kind in type(error).__mro__):
                     # It is locked, full or gone, for one step as for all.
+                    self._give_up(steps)
                     return [self._db.explain(error) for _ in steps]
                 else:
                     break
             except Exception as error:
                 if len(steps) == 1:
+                    self._give_up(steps)
                     return [error]
                 break
         # One that cannot be written must not keep back the others.
@@ -76,6 +78,13 @@ class LedgerWriter:
             pass  # the lease expires by itself
         finally:
             self._db.close()
+
+    def _give_up(self, steps: Sequence[Step]) -> None:
+        """The ends of calls are lost: whoever asks for these calls makes them again."""
+        for step in steps:
+            if isinstance(step, Complete | Drop):
+                self._lease.open.pop(step.key, None)
+                self._lease.unsure.discard(step.key)
 
     def _reconnect(self) -> None:
         try:

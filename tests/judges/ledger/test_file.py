@@ -144,3 +144,38 @@ def writing_connection(ledger: Ledger) -> sqlite3.Connection:
     assert isinstance(writer, LedgerWriter)
     connection: sqlite3.Connection = writer._db.raw
     return connection
+
+
+@pytest.mark.parametrize("how", ["removed", "moved", "replaced"])
+def test_a_file_that_is_gone_while_it_is_used_says_so(path: Path, counting_model: Models, how: str) -> None:
+    """SQLite would go on writing where nobody can read it: all replies from then on would be paid again."""
+    model = counting_model()
+    lm = LedgerLM(model, Ledger(path), "run")
+    counting_model.ask(lm, counting_model.request(0))
+    if how == "replaced":
+        Ledger(path.with_name("other.sqlite")).close()
+        path.with_name("other.sqlite").replace(path)
+    elif how == "moved":
+        path.rename(path.with_name("other.sqlite"))
+    else:
+        path.unlink()
+    with pytest.raises(JudgeError, match=r"the file was removed, moved or replaced: put it back, then start again"):
+        counting_model.ask(lm, counting_model.request(1))
+    assert len(model.asked) == 1, "nothing more is paid"
+    lm.close()
+
+
+def test_a_reply_that_could_not_be_written_is_asked_for_again(path: Path, counting_model: Models) -> None:
+    """By the same process: nobody waits for ever for the call that has ended."""
+    with Ledger(path) as ledger:
+        model = counting_model()
+        lm = LedgerLM(model, ledger, "run")
+        assert ledger._group is not None
+        assert isinstance(ledger._group._writer, LedgerWriter)
+        raw = ledger._group._writer._db.raw
+        raw.execute("CREATE TEMP TRIGGER full BEFORE UPDATE ON main.calls BEGIN SELECT RAISE(FAIL, 'disk full'); END")
+        with pytest.raises(JudgeError, match="disk full"):
+            counting_model.ask(lm, counting_model.request())
+        raw.execute("DROP TRIGGER full")
+        assert counting_model.ask(lm, counting_model.request())[0].text == "reply 0"
+        assert (len(model.asked), lm.spent().calls, ledger.failed("run")) == (2, 2, 1), "both were paid"

@@ -12,6 +12,7 @@ from judges.ledger.budget import Budget, Usage
 from judges.ledger.ledger_lm import Ledger, LedgerLM
 from judges.ledger.place import place_of
 from judges.ledger.rules import Reserve
+from judges.ledger.writer import LedgerWriter
 from judges.lm import JudgeError
 from judges.models.connect import open_lm
 
@@ -116,6 +117,44 @@ def test_a_lost_connection_loses_no_reply(postgres: PostgresServer, counting_mod
         assert lost >= 2
         assert lm.spent() == Usage(2, 30, 0.002)
     assert run_sql(url, "SELECT COUNT(*) FROM calls WHERE status = 'done'") == [(2,)]
+
+
+class CutAt:
+    """A connection that breaks when its commit of this number is done, before it can say so."""
+
+    def __init__(self, raw: Any, commit: int) -> None:
+        self._raw = raw
+        self._left = commit
+
+    def execute(self, text: str, *values: Any) -> Any:
+        import psycopg
+
+        ended = self._raw.execute(text, *values)
+        if text == "COMMIT":
+            self._left -= 1
+            if self._left == 0:
+                self._raw.close()
+                raise psycopg.OperationalError("server closed the connection unexpectedly")
+        return ended
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._raw, name)
+
+
+@pytest.mark.parametrize("commit", [1, 2], ids=["reserved", "completed"])
+def test_a_commit_whose_answer_is_lost_counts_once(
+    postgres: PostgresServer, counting_model: Models, commit: int
+) -> None:
+    model = counting_model()
+    with LedgerLM(model, Ledger(postgres.empty()), "run", Budget(calls=3)) as lm:
+        assert lm.ledger._group is not None
+        assert isinstance(lm.ledger._group._writer, LedgerWriter)
+        writer = lm.ledger._group._writer
+        for number in range(3):
+            writer._db.raw = cut = CutAt(writer._db.raw, commit)
+            counting_model.ask(lm, counting_model.request(number))
+            assert cut.closed
+        assert (len(model.asked), lm.spent(), lm.ledger.failed("run")) == (3, Usage(3, 45, 0.003), 0)
 
 
 def test_values_that_one_database_refuses_keep_back_no_others(place: Path | str, counting_model: Models) -> None:
