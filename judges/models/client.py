@@ -195,7 +195,9 @@ class ModelClient:
 
     async def _send(self, call: _Call, gate: Gate) -> LMReply | Failure:
         request = call.request
-        answer = await self._way(request).send(request, call.form.arguments(request), await self._connections.session())
+        way = self._way(request)
+        session = await self._connections.session(proxies=not way.finds_proxies)
+        answer = await way.send(request, call.form.arguments(request), session)
         gate.learn(answer.headers)
         read = read_completion(answer.body)
         if isinstance(read, Failure):

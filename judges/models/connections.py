@@ -23,7 +23,7 @@ class Connections:
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._session: aiohttp.ClientSession | None = None
+        self._sessions: dict[bool, aiohttp.ClientSession] = {}
         self._lock = threading.Lock()
         self._closed = False
 
@@ -36,13 +36,15 @@ class Connections:
             raise
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
 
-    async def session(self) -> aiohttp.ClientSession:
-        """The one session of this loop; proxies come from the environment. To be called from `work`."""
+    async def session(self, proxies: bool) -> aiohttp.ClientSession:
+        """To be called from `work`. `proxies`: it looks into the environment for each call, which takes longer than all
+        the rest of it; else whoever uses it has."""
         import aiohttp
 
-        if self._session is None:
-            self._session = aiohttp.ClientSession(trust_env=True, connector=aiohttp.TCPConnector(limit=0))
-        return self._session
+        if proxies not in self._sessions:
+            connector = aiohttp.TCPConnector(limit=0)
+            self._sessions[proxies] = aiohttp.ClientSession(trust_env=proxies, connector=connector)
+        return self._sessions[proxies]
 
     def close(self) -> None:
         """Ends what still runs, then the connections, the loop and the thread."""
@@ -74,8 +76,8 @@ class Connections:
         if others:
             # Bounded: at the end of the program nothing may hang on a task that does not let go.
             await asyncio.wait(others, timeout=2.0)
-        if self._session is not None:
-            await self._session.close()
+        for session in self._sessions.values():
+            await session.close()
 
 
 def _note(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -30,6 +30,7 @@ class DirectTransport:
     """
 
     prefix = "openai/"
+    finds_proxies = True
 
     def __init__(self) -> None:
         self._proxies: dict[tuple[str, str], str | None] = {}
@@ -89,7 +90,7 @@ def _headers(endpoint: str) -> dict[str, str]:
 
 
 def _proxy(scheme: str, host: str) -> str | None:
-    """The environment's proxy for this host. The session's own look-up takes longer than all the rest of a call."""
+    """The environment's proxy for this host."""
     proxy = None if urllib.request.proxy_bypass(host) else urllib.request.getproxies().get(scheme)
     return f"http://{proxy}" if proxy and "://" not in proxy else proxy
 

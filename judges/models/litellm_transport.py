@@ -21,6 +21,7 @@ class LiteLLMTransport:
     """A Transport. Keys come from the environment, as LiteLLM reads them. About 3 ms of CPU a call."""
 
     prefix = ""
+    finds_proxies = False
 
     def takes(self, request: LMRequest) -> bool:  # noqa: ARG002
         """See `Transport.takes`: what no model has, LiteLLM explains."""

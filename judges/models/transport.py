@@ -32,9 +32,11 @@ class ProviderError(Exception):
 
 
 class Transport(Protocol):
-    """`prefix`: what a model's name begins with here, but not at its endpoint."""
+    """`prefix`: what a model's name begins with here, but not at its endpoint. `finds_proxies`: it looks for proxies in
+    the environment itself."""
 
     prefix: str
+    finds_proxies: bool
 
     def takes(self, request: LMRequest) -> bool:
         """Whether this is a way to the model of the request."""
