@@ -171,10 +171,17 @@ _MOST_NODES = 100_000
 _JSON_TAGS = {"null", "bool", "int", "float", "str", "seq", "map"}
 
 
+_DEVICES = {"/dev/stdin", "/dev/stdout", "/dev/stderr"}
+"""Links, so they may lead to a file."""
+
+
 def check_writable(path: Path) -> None:
-    """Raises: TraceError, if a folder is where the file is to be, or a file where its folder is to be."""
+    """Raises: TraceError, if a folder is where the file is to be, or a file where its folder is to be; or a device or a
+    pipe, which the file would replace."""
     if os.path.isdir(path):
         raise TraceError(f"{path}: is a folder: accepted is the name of a file")
+    if (os.path.exists(path) and not os.path.isfile(os.path.realpath(path))) or os.path.abspath(path) in _DEVICES:
+        raise TraceError(f"{path}: is a device or a pipe: accepted is the name of a file")
     for above in path.parents:
         if os.path.exists(above) and not os.path.isdir(above):
             raise TraceError(f"{path}: {above} is a file, no folder: accepted is the name of a file in a folder")
@@ -199,7 +206,9 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
                 file.write("\n")
         os.chmod(name, 0o644)
         os.replace(name, path)
-    except BaseException:
+    except BaseException as error:
         with suppress(FileNotFoundError):  # an interrupt that came when the file had its name
             os.unlink(name)
+        if isinstance(error, OSError):
+            raise TraceError(f"{path}: cannot be written ({error.strerror})") from None
         raise

@@ -6,7 +6,8 @@ import json
 import os
 import re
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -38,25 +39,31 @@ class CallFiles:
 
     def __enter__(self) -> CallFiles:
         check_writable(self.path)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with _writing(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        for _name, file, _target in self._parts:
-            file.close()
-        if kind is None:
-            self._publish()
-        for name, _file, _target in self._parts:
-            with suppress(FileNotFoundError):
-                os.unlink(name)
+        try:
+            for _name, file, _target in self._parts:
+                with suppress(OSError) if kind else _writing(self.path):
+                    file.close()
+            if kind is None:
+                with _writing(self.path):
+                    self._publish()
+        finally:
+            for name, _file, _target in self._parts:
+                with suppress(FileNotFoundError):
+                    os.unlink(name)
 
     def add(self, request: LMRequest) -> None:
         line = json.dumps(self._lines.of(request), ensure_ascii=False).encode() + b"\n"
         target = (request.model, request.endpoint)
         part = self._open.get(target)
-        if part is None or not part.has_room(len(line)):
-            part = self._open[target] = self._new(target)
-        part.write(line)
+        with _writing(self.path):
+            if part is None or not part.has_room(len(line)):
+                part = self._open[target] = self._new(target)
+            part.write(line)
         self.bytes += len(line)
 
     def _new(self, target: tuple[str, str]) -> _Part:
@@ -75,6 +82,15 @@ class CallFiles:
         for path in self._old:
             if path not in self.files:
                 path.unlink()
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Raises: PipelineError, where the file or one beside it cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise PipelineError(f"{path}: cannot be written ({error.strerror})") from None
 
 
 class _Part:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -143,10 +146,31 @@ def test_a_yaml_file_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_a_place_where_no_file_can_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
     for path, message in [
         (tmp_path, "is a folder: accepted is the name of a file"),
         (tmp_path / "file" / "deep" / "a", "file is a file, no folder"),
         (tmp_path / ("a" * 300), "cannot be written"),
+        (pipe, "is a device or a pipe: accepted is the name of a file"),
+        (link, "is a device or a pipe"),
+        (Path("/dev/stdout"), "is a device or a pipe"),
     ]:
         with pytest.raises(TraceError, match=message):
             write_lines(path, ["a"])
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert link.is_symlink()
+
+
+def test_a_full_disk_leaves_nothing_and_names_the_file(tmp_path: Path) -> None:
+    """As a limit on the size of files, which gives such an error."""
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1][1]))
+    try:
+        with pytest.raises(TraceError, match=r"a: cannot be written \(File too large\)"):
+            write_lines(tmp_path / "a", ["x" * 2000])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before[1])
+        signal.signal(signal.SIGXFSZ, before[0])
+    assert not list(tmp_path.iterdir())

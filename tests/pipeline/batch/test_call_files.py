@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import resource
+import signal
 from pathlib import Path
 
 import pytest
@@ -81,4 +83,18 @@ def test_an_error_on_the_way_leaves_what_was_there(tmp_path: Path) -> None:
 def test_where_nothing_is_left_to_call_there_is_no_file(tmp_path: Path) -> None:
     export(tmp_path / "calls.jsonl", request(0))
     assert export(tmp_path / "calls.jsonl") == []
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_leaves_nothing_and_names_the_file(tmp_path: Path) -> None:
+    """As a limit on the size of files, which gives such an error: as late as when the last file is closed."""
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1][1]))
+    try:
+        for text in ("x" * 2000, "x" * 20_000):
+            with pytest.raises(PipelineError, match=r"calls.jsonl: cannot be written \(File too large\)"):
+                export(tmp_path / "calls.jsonl", request(0, text=text))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before[1])
+        signal.signal(signal.SIGXFSZ, before[0])
     assert not list(tmp_path.iterdir())
