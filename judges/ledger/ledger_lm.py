@@ -11,7 +11,7 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from judges.ledger.budget import Budget, Usage, reserved_tokens, unknown_price
 from judges.ledger.health import Health
-from judges.ledger.rows import as_stored
+from judges.ledger.rows import as_stored, is_storable
 from judges.ledger.rules import End, Reservation
 from judges.ledger.store import Ledger
 from judges.lm import LM, BudgetExhausted, JudgeError, LMError, LMReply, LMRequest, NotSent, RetryingLM
@@ -65,8 +65,8 @@ class LedgerLM:
     ) -> None:
         if mode not in ("live", "replay"):
             raise JudgeError(f"ledger mode is {mode!r}: accepted are live and replay")
-        if not run:
-            raise JudgeError("a run needs a name: accepted is any text that is not empty")
+        if not run or not is_storable(run):
+            raise JudgeError(f"a run needs a name, not {run!r}: accepted is any text that is not empty and is Unicode")
         self.inner = inner
         self.ledger = ledger
         self.run = run

@@ -14,13 +14,17 @@ SCHEMA = "gpa_judges"
 BUSY_SECONDS = 60
 _LOCK = 0x67706A31
 _VERSION = f"gpa-judges ledger {VERSION}"
-# A process that is frozen within a transaction may hold up the others no longer than they wait.
+# A process that is frozen within a transaction may hold up the others no longer than they wait. What a database or a
+# user has as defaults does not hold here: whoever had to wait has to see what the others have written meanwhile.
 _SETTINGS = (
-    f"SET search_path = {SCHEMA}; SET lock_timeout = '{BUSY_SECONDS}s';"
+    f"SET search_path = {SCHEMA}; SET lock_timeout = '{BUSY_SECONDS}s'; SET statement_timeout = 0;"
+    "SET default_transaction_isolation = 'read committed';"
     f"SET idle_in_transaction_session_timeout = '{BUSY_SECONDS // 2}s'"
 )
 # The lock makes the transactions that write follow each other, as `BEGIN IMMEDIATE` does in a file.
 _TAKE_LOCK = f"SELECT pg_advisory_xact_lock({_LOCK})"
+# It may be somebody else's, who made it for a user who may not.
+_HAS_SCHEMA = f"SELECT 1 FROM pg_namespace WHERE nspname = '{SCHEMA}'"
 _BEGIN = {True: f"BEGIN; {_TAKE_LOCK}", False: f"BEGIN; SET LOCAL synchronous_commit = off; {_TAKE_LOCK}"}
 
 
@@ -40,7 +44,7 @@ def connect(url: str, read_only: bool) -> Connection:
         raise JudgeError(f"ledger {url} needs psycopg: pip install 'gpa-judges[postgres]' ({error})") from error
     try:
         raw: psycopg.Connection[Any] = psycopg.connect(
-            url, autocommit=True, fallback_application_name="gpa-judges ledger"
+            url, autocommit=True, client_encoding="utf8", fallback_application_name="gpa-judges ledger"
         )
         try:
             raw.execute(_SETTINGS)
@@ -60,6 +64,8 @@ def explain(error: Exception, url: str) -> JudgeError:
         advice = f"another process has held it for {BUSY_SECONDS} s; end that process"
     elif "closed" in text or "terminat" in text or "consuming input" in text:
         advice = "the connection has ended; start again: what was written before is kept"
+    elif "has no equivalent in encoding" in text:
+        advice = "accepted is a database in the encoding UTF8"
     elif "permission denied" in text or "read-only" in text:
         advice = f"accepted is a user who may write in the schema {SCHEMA}, and make it where it is not there"
     elif "password" in text or "authentication" in text:
@@ -78,10 +84,11 @@ def _prepare(raw: Any, url: str, read_only: bool) -> None:
             # Two at once would both make it.
             raw.execute(_TAKE_LOCK)
             if (found := _version(raw)) is None:
-                raw.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+                if not raw.execute(_HAS_SCHEMA).fetchone():
+                    raw.execute(f"CREATE SCHEMA {SCHEMA}")
                 for statement in schema("postgresql"):
                     raw.execute(statement)
-                raw.execute(f"COMMENT ON SCHEMA {SCHEMA} IS '{_VERSION}'")
+                raw.execute(f"COMMENT ON TABLE calls IS '{_VERSION}'")
                 found = _VERSION
     if found != _VERSION:
         raise JudgeError(f"ledger {url}: its schema {SCHEMA} is {found!r}: this program reads {_VERSION!r}")
@@ -91,11 +98,8 @@ def _prepare(raw: Any, url: str, read_only: bool) -> None:
 
 def _version(raw: Any) -> str | None:
     """Of the ledger in there; None where there is none."""
-    row = raw.execute(
-        "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = %s", (SCHEMA,)
-    ).fetchone()
-    # A schema that somebody made for us, since we may not.
-    return None if row is None or row[0] is None else str(row[0])
+    (found,) = raw.execute(f"SELECT obj_description(to_regclass('{SCHEMA}.calls'), 'pg_class')").fetchone()
+    return None if found is None else str(found)
 
 
 def _begin(raw: Any, lasting: bool) -> float:

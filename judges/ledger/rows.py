@@ -99,8 +99,13 @@ def _bytes(value: bytes | str) -> bytes:
     return value if isinstance(value, bytes) else value.encode("utf-8", "surrogateescape")
 
 
+def is_storable(text: str) -> bool:
+    """Whether databases take a text as it is: neither NUL nor lone surrogates are in it."""
+    return not any(char == "\0" or "\ud800" <= char <= "\udfff" for char in text)
+
+
 def _storable(text: str) -> str:
-    """PostgreSQL's texts hold neither NUL nor lone surrogates."""
+    """PostgreSQL's texts hold neither NUL nor lone surrogates, and in some encodings little but ASCII."""
     if text.isascii() and "\0" not in text:
         return text
-    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
+    return text.encode("ascii", "backslashreplace").decode().replace("\0", "\\0")

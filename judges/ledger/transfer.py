@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain
@@ -12,7 +13,7 @@ from typing import Any
 from judges.ledger import tables
 from judges.ledger.connection import Connection
 from judges.ledger.place import Place
-from judges.ledger.rows import TRILLION, pack, parse_reply, reply_values, request_from, unpack
+from judges.ledger.rows import TRILLION, is_storable, pack, parse_reply, reply_values, request_from, unpack
 from judges.ledger.upkeep import opened, pages
 from judges.lm import JudgeError, LMReply
 from judges.redact import redact, redact_url
@@ -94,7 +95,7 @@ def _batches(path: Path) -> Iterator[dict[str, tuple[Any, ...]]]:
             continue
         try:
             row = _row(line)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise JudgeError(f"{where}: accepted is a line of `gpa-judges ledger export`: {error}") from error
         batch[row[0]] = row
         if len(batch) == tables.PAGE:
@@ -110,15 +111,18 @@ def _row(line: dict[str, Any]) -> tuple[Any, ...]:
         raise ValueError("counts of tokens are whole numbers from 0")
     if cost is not None and not 0 <= cost < 2**63 / TRILLION:
         raise ValueError("a cost is a number of dollars, or null")
+    if not 0 <= (finished := float(line["finished"])) < math.inf:
+        raise ValueError("finished is a number of seconds since 1970")
     texts = (line["key"], line["run"], line["about"], line["text"], line["finish_reason"], line["sent"])
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("a text is missing")
+    if not all(text and is_storable(text) for text in texts[:3]):
+        raise ValueError("key, run and about are texts that are not empty and are Unicode")
     reply = LMReply(line["text"], line["finish_reason"], cost=cost, sent=line["sent"], **counts)
     request = request_from(line["request"]) if "request" in line else None
     if request is not None and request.key != line["key"]:
         raise ValueError("the key is not that of the request")
     text, reason, prompt, completion, cached, price, reasoning, sent = reply_values(reply)
     run = line["run"] if line["run"].startswith(IMPORTED) else IMPORTED + line["run"]
-    finished = float(line["finished"])
     head = (line["key"], "done", run, "", finished, 0, 0, line["about"], None if request is None else pack(request))
     return (*head, text, reason, prompt, completion, cached, price, finished, sent, reasoning)

@@ -315,8 +315,9 @@ def test_a_mode_or_a_run_that_cannot_be(ledger: Ledger, counting_model: Models) 
     wrong: Literal["live"] = "dead"  # type: ignore[assignment]
     with pytest.raises(JudgeError, match="accepted are live and replay"):
         LedgerLM(counting_model(), ledger, "run", mode=wrong)
-    with pytest.raises(JudgeError, match="a run needs a name"):
-        LedgerLM(counting_model(), ledger, "")
+    for name in ("", "a\0b", "\ud83d"):
+        with pytest.raises(JudgeError, match="a run needs a name"):
+            LedgerLM(counting_model(), ledger, name)
 
 
 @pytest.mark.parametrize("flight", [8, 128])

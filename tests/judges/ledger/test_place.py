@@ -76,7 +76,7 @@ def test_a_newer_ledger_in_a_database_is_refused(postgres: PostgresServer) -> No
     url = postgres.empty()
     Ledger(url).close()
     with postgres.connect("postgres") as db:
-        db.execute("COMMENT ON SCHEMA gpa_judges IS 'gpa-judges ledger 99'")
+        db.execute("COMMENT ON TABLE gpa_judges.calls IS 'gpa-judges ledger 99'")
     with pytest.raises(JudgeError, match="'gpa-judges ledger 99': this program reads 'gpa-judges ledger 2'"):
         Ledger(url)
 

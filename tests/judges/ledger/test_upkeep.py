@@ -126,7 +126,12 @@ def test_a_file_that_is_not_an_export(tmp_path: Path, line: str, said: str, coun
 
 
 @pytest.mark.parametrize(
-    "change", [{"prompt_tokens": -1}, {"cost": -0.1}, {"cost": "x"}, {"text": None}, {"request": {}}]
+    "change",
+    [
+        *({"prompt_tokens": -1}, {"cost": -0.1}, {"cost": "x"}, {"text": None}, {"request": {}}),
+        *({"key": "\ud83d"}, {"run": "\ud83d"}, {"about": "a\0"}, {"key": ""}),
+        *({"finished": value} for value in (float("nan"), float("inf"), -1, None, 10**400)),
+    ],
 )
 def test_a_reply_that_cannot_be(tmp_path: Path, change: dict[str, Any], counting_model: Models) -> None:
     place, file = tmp_path / "l.sqlite", tmp_path / "replies.jsonl"
