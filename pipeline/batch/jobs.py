@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,9 @@ def submit(files: Sequence[Path], terms: Terms, say: Say) -> dict[Path, Batch]:
         for calls in dict.fromkeys(files):
             held.enter_context(_held(calls))
         jobs = [_Job.of(calls, terms) for calls in dict.fromkeys(files)]
+        for one, other in combinations(jobs, 2):
+            if one.batch.sha256 == other.batch.sha256:
+                raise PipelineError(f"{one.calls} and {other.calls} hold the same calls: accepted is one of them")
         known = {job.calls: job.known(say) for job in jobs}
         _agree([job.calls for job in jobs if known[job.calls] is None and not job.batch.tried], terms, say)
         return {job.calls: known[job.calls] or job.send() for job in jobs}

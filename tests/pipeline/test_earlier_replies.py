@@ -49,11 +49,17 @@ def test_the_newest_evaluation_of_a_model_counts_and_what_cannot_be_read_does_no
         ("not judgments", '{"model": "b"}', "[1]"),
         ("cut", '{"model": "c"}', '{"outcome": "sc'),
         ("odd", '{"model": ["d"]}', "{}"),
+        ("deep", "[" * 100_000, "{}"),
+        ("deep judgments", '{"model": "e"}', "[" * 100_000),
+        ("no number", '{"model": "f"}', json.dumps({**one, "completion_tokens": float("nan")})),
+        ("no count", '{"model": "g"}', json.dumps({**one, "completion_tokens": 10**30})),
     ):
         (results / name).mkdir()
         (results / name / "metrics.json").write_text(metrics)
         if judgments is not None:
             (results / name / "judgments.jsonl").write_text(judgments)
+    (results / "gone").mkdir()
+    (results / "gone" / "metrics.json").symlink_to("nothing")
     found = earlier_replies(results)
     assert set(found) == {MODEL, "openai/other"}
     assert found["openai/other"] == {one["dimension"]: 70, "": 70}

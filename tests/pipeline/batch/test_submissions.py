@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -229,6 +230,14 @@ def test_the_same_calls_under_another_name_are_not_paid_again(batch: Run, batch_
     error = batch("submit", "kept.jsonl", *to, code=2)["error"]["message"]
     assert "kept.jsonl holds what was submitted as calls.jsonl: batch batch_0" in error
     assert len(batch_server.batches) == 1
+
+
+def test_nor_under_two_names_at_once(batch: Run, batch_server: BatchServer) -> None:
+    batch("export", "data.jsonl", *OPENAI)
+    shutil.copy("calls.jsonl", "copy.jsonl")
+    error = batch("submit", "calls.jsonl", "copy.jsonl", *at(batch_server, *OPENAI), code=2)["error"]["message"]
+    assert error == "calls.jsonl and copy.jsonl hold the same calls: accepted is one of them"
+    assert not batch_server.files
 
 
 def test_a_look_does_not_undo_what_another_process_submits(batch: Run, batch_server: BatchServer) -> None:
