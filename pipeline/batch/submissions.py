@@ -54,11 +54,11 @@ class Batch:
     @property
     def void(self) -> bool:
         """Whether it has ended without a single reply: nothing is paid, and the same calls may be submitted again."""
-        if self.fetched:
-            return not any(name.startswith(REPLIES) for name in self.files)
+        if self.fetched and not any(name.startswith(REPLIES) for name in self.files):
+            return True
         # Where nothing was counted, there may be replies all the same: a fetch will tell.
-        counted = sum(self.counts.values()) > 0 and not any(map(self.counts.get, ("completed", "succeeded")))
-        return self.status == "failed" or (self.status in ENDED and counted)
+        none = any(self.counts.values()) and not any(map(self.counts.get, ("completed", "succeeded")))
+        return self.status == "failed" or (self.status in ENDED and none)
 
 
 @dataclass

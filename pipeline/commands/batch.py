@@ -218,7 +218,8 @@ def _fetch(args: argparse.Namespace, out: Output) -> None:
 
 def _standing(path: Path, batch: Batch, status: Status) -> str:
     counts = ", ".join(f"{count:,} {name}" for name, count in status.counts.items())
-    return "; ".join(filter(None, [f"{path}: {status.status}", f"batch {batch.batch_id}", counts, status.detail]))
+    name = batch.batch_id and f"batch {batch.batch_id}"
+    return "; ".join(filter(None, [f"{path}: {status.status}", name, counts, status.detail]))
 
 
 def _row(path: Path, batch: Batch, status: Status | None = None) -> dict[str, Any]:

@@ -162,18 +162,21 @@ def test_a_kill_after_the_upload_uploads_once(batch: Run, batch_server: BatchSer
     assert (len(batch_server.batches), len(batch_server.files)) == (1, 1)
 
 
-def test_calls_that_all_expired_may_be_submitted_again(batch: Run, batch_server: BatchServer) -> None:
+@pytest.mark.parametrize(("options", "end"), [(OPENAI, "expired"), (ANTHROPIC, "completed")])
+def test_calls_that_all_failed_may_be_submitted_again(
+    options: tuple[str, ...], end: str, batch: Run, batch_server: BatchServer
+) -> None:
     """Their file is the same as before: it must not pass for one that was submitted."""
-    batch_server.end = "expired"
+    batch_server.end = end
     batch_server.failing = tuple(range(6))
-    to = at(batch_server, *OPENAI)
-    batch("export", "data.jsonl", *OPENAI)
+    to = at(batch_server, *options)
+    batch("export", "data.jsonl", *options)
     batch("submit", "calls.jsonl", *to)
-    assert until_ended(batch)[-1] == "expired"
+    assert until_ended(batch)[-1] == end
     (done,) = batch("fetch", "calls.jsonl")
-    assert batch("import", "data.jsonl", *OPENAI, "--replies", *done["files"])["missing"] == 6
-    batch("export", "data.jsonl", *OPENAI)
-    assert batch("submit", "calls.jsonl", *to)[0]["batch_id"] == "batch_1"
+    assert batch("import", "data.jsonl", *options, "--replies", *done["files"])["missing"] == 6
+    batch("export", "data.jsonl", *options)
+    assert batch("submit", "calls.jsonl", *to)[0]["batch_id"] == list(batch_server.batches)[1]
     assert len(batch_server.batches) == 2
 
 
