@@ -83,8 +83,11 @@ def _secret_names(names: frozenset[str]) -> tuple[str, ...]:
 
 
 def redact_url(url: str) -> str:
-    """Scheme, host, port and path: no user name, password or query."""
-    parts = urlsplit(url)
+    """Scheme, host, port and path: no user name, password or query. Empty where there is no host."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
     host = parts.netloc.rpartition("@")[2]
     return redact(f"{parts.scheme}://{host}{parts.path}") if host else ""
 
@@ -96,17 +99,23 @@ def check_endpoint(endpoint: object) -> None:
     """
     if not isinstance(endpoint, str):
         raise JudgeError(f"endpoint is {endpoint!r}: accepted is a base URL, or an empty text")
-    try:
-        parts = urlsplit(endpoint)
-        accepted = parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc
-    except ValueError:
-        parts, accepted = urlsplit(""), False
-    if endpoint and (not accepted or parts.query or parts.fragment or ";" in parts.path or _holds_key(parts.path)):
+    if endpoint and (not is_base_url(endpoint) or _holds_key(urlsplit(endpoint).path)):
         raise JudgeError(
-            f"endpoint {redact_url(parts.geturl()) or 'without a host'}: accepted is a base URL without user, "
+            f"endpoint {redact_url(endpoint) or 'without a host'}: accepted is a base URL without user, "
             "password, key, parameters and query, such as http://127.0.0.1:8000/v1; keys come from the environment "
             "(OPENAI_API_KEY ...)"
         )
+
+
+def is_base_url(url: str) -> bool:
+    """Whether calls can be made below it, and it names no user, password or parameters."""
+    try:
+        parts = urlsplit(url)
+        # A port above 65535 raises.
+        host = bool(parts.hostname) and "@" not in parts.netloc and parts.port != 0
+    except ValueError:
+        return False
+    return host and parts.scheme in ("http", "https") and not (parts.query or parts.fragment or ";" in parts.path)
 
 
 def _holds_key(path: str) -> bool:

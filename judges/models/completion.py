@@ -34,12 +34,20 @@ def read_completion(body: Any) -> LMReply | Failure:
     message = choice.get("message") if isinstance(choice, Mapping) else None
     if not isinstance(message, Mapping):
         return _wrong("the reply's choice holds no message")
-    text = message.get("content") or message.get("refusal") or ""
+    text = _joined(message.get("content")) or message.get("refusal") or ""
     if not isinstance(text, str):
         return _wrong(f"the reply's content is {_kind(text)}, not a text")
     reason = choice.get("finish_reason")
     # Some servers show what they were sent: a key must not get from there into files.
     return _counted(LMReply(hide_values(text), reason if isinstance(reason, str) and reason else "stop"), body)
+
+
+def _joined(content: Any) -> Any:
+    """A text that comes in parts, without what the model thought; anything else as it is."""
+    if not isinstance(content, list) or not all(isinstance(part, Mapping) for part in content):
+        return content
+    texts = [part.get("text") for part in content if part.get("type") == "text"]
+    return "".join(texts) if texts and all(isinstance(text, str) for text in texts) else content
 
 
 def _counted(reply: LMReply, body: Mapping[str, Any]) -> LMReply:
@@ -69,6 +77,8 @@ def part(values: Any, name: str) -> Mapping[str, Any]:
 
 def count(tokens: Any) -> int:
     """What a provider counted; 0 where that is missing or cannot be true."""
+    if isinstance(tokens, float) and tokens.is_integer():
+        tokens = int(tokens)
     return tokens if isinstance(tokens, int) and not isinstance(tokens, bool) and 0 < tokens < _TOO_MANY else 0
 
 

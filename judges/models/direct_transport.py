@@ -10,14 +10,16 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from judges.lm import LMRequest
+from judges.lm import JudgeError, LMRequest
 from judges.models.transport import Answer, ProviderError, messages_of, sendable
-from judges.redact import redact_url
+from judges.redact import is_base_url, redact_url
 
 if TYPE_CHECKING:
     import aiohttp
 
 OPENAI = "https://api.openai.com/v1"
+MOST_BYTES = 16 * 2**20
+"""Of a reply's body. No model writes so much; who sends more would fill the memory, as often as there are calls."""
 
 
 class DirectTransport:
@@ -64,15 +66,38 @@ class DirectTransport:
             allow_redirects=False,
             timeout=_no_timeout(aiohttp),
         ) as response:
-            content = await response.read()
             headers = {name.lower(): value for name, value in response.headers.items()}
+            content = await _body(response, headers)
         if response.status >= 300:
             raise _error(response.status, content, headers)
         return Answer(_decoded(content), headers)
 
 
+async def _body(response: aiohttp.ClientResponse, headers: Mapping[str, str]) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    async for part in response.content.iter_any():
+        parts.append(part)
+        size += len(part)
+        if size > MOST_BYTES:
+            raise ProviderError(502, f"the reply is longer than {MOST_BYTES:,} bytes", None, headers)
+    return b"".join(parts)
+
+
 def _base(endpoint: str) -> str:
-    return endpoint or os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE") or OPENAI
+    """
+    Raises:
+        JudgeError: what the environment says is no base URL.
+    """
+    if endpoint:
+        return endpoint
+    base = (os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE") or OPENAI).strip()
+    if not is_base_url(base):
+        raise JudgeError(
+            f"OPENAI_BASE_URL or OPENAI_API_BASE of the environment ({redact_url(base) or 'without a host'}) is no "
+            "base URL: accepted is one without user, password and parameters, such as http://127.0.0.1:8000/v1"
+        )
+    return base
 
 
 def _headers(endpoint: str) -> dict[str, str]:
@@ -80,12 +105,16 @@ def _headers(endpoint: str) -> dict[str, str]:
     if not key and not endpoint:
         raise ProviderError(401, "missing credentials: OPENAI_API_KEY is not in the environment", None, {})
     headers = {"Authorization": f"Bearer {key or 'none'}", "Content-Type": "application/json"}
+    names_of = {"Authorization": "OPENAI_API_KEY"}
     for header, names in (
         ("OpenAI-Organization", ("OPENAI_ORGANIZATION", "OPENAI_ORG_ID")),
         ("OpenAI-Project", ("OPENAI_PROJECT", "OPENAI_PROJECT_ID")),
     ):
-        if values := [value for name in names if (value := os.environ.get(name))]:
-            headers[header] = values[0]
+        if found := [(value, name) for name in names if (value := os.environ.get(name, "").strip())]:
+            headers[header], names_of[header] = found[0]
+    for header, name in names_of.items():
+        if not headers[header].isprintable():
+            raise JudgeError(f"{name} of the environment holds a line break or another character that cannot be sent")
     return headers
 
 

@@ -30,6 +30,8 @@ LiteLLM's own for a reply with status 200 that holds an error."""
 _LOST = {"ConnectionError", "APIConnectionError", "ClientConnectionError", "ClientPayloadError", "ClientResponseError"}
 """A connection that broke, or whose other side does not speak HTTP."""
 _NO_CONNECTION = {"ConnectionRefusedError", "gaierror", "ConnectError", "ClientConnectorError"}
+_NO_REQUEST = {"JudgeError", "InvalidURL"}
+"""There was nothing that could be sent."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class Failure:
 def _never_sent(error: BaseException | None) -> bool:
     """LiteLLM calls a refused connection an error of the server; the reason stands behind it."""
     while error is not None:
-        if {base.__name__ for base in type(error).__mro__} & _NO_CONNECTION:
+        if {base.__name__ for base in type(error).__mro__} & (_NO_CONNECTION | _NO_REQUEST):
             return True
         error = error.__cause__ or error.__context__
     return False

@@ -209,7 +209,7 @@ for i in range(int(sys.argv[2])):
         print(error.kind)
 print("end")
 """
-    body = scripted_server.chat([{"type": "text", "text": "a list"}])
+    body = scripted_server.chat({"text": "an object"})
     answers = scripted_server.in_turn(
         "fine", scripted_server.error(500, "boom"), scripted_server.answer(body=body), "fine"
     )

@@ -58,7 +58,9 @@ def test_a_reason_that_is_none_is_stop(reason: Any) -> None:
         ({"choices": ["text"]}, "no message"),
         ({"choices": [{}]}, "no message"),
         ({"choices": [{"message": "text"}]}, "no message"),
-        (body({"content": [{"type": "text", "text": "x"}]}), "content is a list"),
+        (body({"content": [{"type": "image_url", "image_url": {}}]}), "content is a list"),
+        (body({"content": [{"type": "text", "text": None}]}), "content is a list"),
+        (body({"content": ["x"]}), "content is a list"),
         (body({"content": {"text": "x"}}), "content is an object"),
         (body({"content": 3}), "content is a number"),
     ],
@@ -88,6 +90,18 @@ def test_an_error_in_a_success_may_be_billed(error: Any, kind: str, retry: bool)
     assert (error if isinstance(error, str) else error["message"]) in found.message
 
 
-@pytest.mark.parametrize("tokens", [None, True, "5", 1.5, -1, 0, 10**12, [5]])
+def test_a_text_that_comes_in_parts() -> None:
+    parts = [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+        *({"type": "text", "text": t} for t in "ab"),
+    ]
+    assert read_completion(body({"content": parts})) == LMReply("ab")
+
+
+def test_a_count_with_a_point() -> None:
+    assert count(5.0) == 5
+
+
+@pytest.mark.parametrize("tokens", [float("nan"), float("inf"), 1e300, None, True, "5", 1.5, -1, 0, 10**12, [5]])
 def test_a_count_that_cannot_be(tokens: Any) -> None:
     assert count(tokens) == 0

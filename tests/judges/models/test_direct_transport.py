@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -123,3 +124,48 @@ def test_a_body_that_cannot_be_decoded_is_a_failure(direct: ModelClient, scripte
         pytest.raises(LMError, match="the reply is a text, not an object"),
     ):
         ask(direct, server.request())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("OPENAI_BASE_URL", "nowhere"),
+        ("OPENAI_BASE_URL", "ftp://127.0.0.1/v1"),
+        ("OPENAI_API_BASE", "http://127.0.0.1:99999/v1"),
+        ("OPENAI_BASE_URL", "http://127.0.0.1:9/v1?api-key=hidden-12345678"),
+        ("OPENAI_BASE_URL", "http://me:hidden-12345678@127.0.0.1:9/v1"),
+        ("OPENAI_API_KEY", "sk-hidden-1234\nsk-hidden-5678"),
+        ("OPENAI_PROJECT", "proj\r1"),
+    ],
+)
+def test_an_environment_that_cannot_be_is_told_and_costs_nothing(
+    direct: ModelClient, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    if name == "OPENAI_API_BASE":
+        monkeypatch.delenv("OPENAI_BASE_URL")
+    monkeypatch.setenv(name, value)
+    with pytest.raises(LMError, match=f"openai/m: .*{name}.* of the environment") as caught:
+        ask(direct, LMRequest("openai/m", (Message("user", "x"),)))
+    assert (caught.value.billed, caught.value.passing) == (False, False)
+    assert "hidden-" not in str(caught.value)
+
+
+def test_a_body_without_end_does_not_fill_the_memory(direct: ModelClient) -> None:
+    async def against_a_flood() -> None:
+        async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+            with suppress(ConnectionError):
+                while True:
+                    writer.write(b"100000\r\n%s\r\n" % (b"x" * 2**20))
+                    await writer.drain()
+
+        server = await asyncio.start_server(flood, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        async with server:
+            await direct.complete(LMRequest("openai/m", (Message("user", "x"),), endpoint=f"http://127.0.0.1:{port}"))
+
+    with pytest.raises(LMError, match=r"the reply is longer than 16,777,216 bytes") as caught:
+        asyncio.run(against_a_flood())
+    assert caught.value.billed
