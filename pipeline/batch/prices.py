@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+from judges.judgment import HOLISTIC
 from judges.ledger.budget import Price
 from judges.lm import LMRequest
+from judges.models.completion import part
 from judges.models.connect import is_simulated
 from judges.models.prices import Prices
 from judges.models.tokens import reasons
 from labeled_traces.files import parse_json, read_lines
 from pipeline.batch.calls import Asked, provider_of
 from pipeline.batch.replies import Found
-from pipeline.cost import REASONING_TOKENS, REPLY_DEFAULT, Cost
-from pipeline.dry_run import prompt_tokens
+from pipeline.cost import REASONING_TOKENS, REPLY_DEFAULT, REPLY_TOKENS, Cost
+from pipeline.dry_run import PLAN, prompt_tokens
 
 BATCH_PRICE = 0.5
 """What OpenAI and Anthropic ask for a call in a batch, as a part of its usual price."""
-HALVED = ("openai", "anthropic")
+HALVED = {
+    "openai": ("api.openai.com", "OPENAI_BASE_URL", "OPENAI_API_BASE"),
+    "anthropic": ("api.anthropic.com", "ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL"),
+}
+"""Who asks for that: their host, and the variables of the environment that lead elsewhere."""
 
 
 class BatchPrices:
@@ -33,8 +41,7 @@ class BatchPrices:
         """Of the usual price. A server of one's own gives no discount."""
         target = (request.model, request.endpoint)
         if target not in self._parts:
-            halved = not request.endpoint and provider_of(request.model)[0] in HALVED
-            self._parts[target] = BATCH_PRICE if halved else 1.0
+            self._parts[target] = BATCH_PRICE if _is_halved(request) else 1.0
         return self._parts[target]
 
     def most(self, request: LMRequest, prompt_tokens: int, completion_tokens: int) -> float | None:
@@ -63,16 +70,23 @@ class BatchPrices:
         return None if cost is None else cost * part
 
 
+def _is_halved(request: LMRequest) -> bool:
+    host, *names = HALVED.get(provider_of(request.model, request.endpoint)[0], ("",))
+    base = request.endpoint or next(filter(None, map(os.environ.get, names)), "")
+    called = urlsplit(base).hostname or "" if base else host
+    return bool(host) and (called == host or called.endswith(f".{host}"))
+
+
 def file_cost(path: Path, request: LMRequest, prices: BatchPrices) -> Cost:
     """What a file of calls like `request` (its model and endpoint) is expected to cost."""
-    calls = prompt = longest = 0
+    calls = prompt = completion = longest = 0
+    reasoning = REASONING_TOKENS * reasons(request.model)
     for number, line in read_lines(path):
         if (asked := Asked.of(parse_json(line, f"{path}, line {number}"))) is not None:
             calls += 1
             prompt += prompt_tokens(request.model, request.endpoint, asked.texts, asked.schema)
+            completion += min(asked.tokens, _usual_reply(asked.schema) + reasoning)
             longest += asked.tokens
-    usual = REPLY_DEFAULT + REASONING_TOKENS * reasons(request.model)
-    completion = min(longest, calls * usual)
     # Of one call, since long prompts have a price of their own.
     expected = prices.expected(request, round(prompt / calls), round(completion / calls))
     most = prices.most(request, round(prompt / calls), round(longest / calls))
@@ -87,3 +101,12 @@ def file_cost(path: Path, request: LMRequest, prices: BatchPrices) -> Cost:
         most_completion=longest,
         most=(most or 0.0) * calls,
     )
+
+
+def _usual_reply(schema: Any) -> int:
+    """Tokens of the reply to a call, whose kind its schema tells."""
+    fields = part(schema, "properties")
+    if "plans" in fields:
+        return REPLY_TOKENS[PLAN]
+    of_all = "dimension" in part(part(part(fields, "findings"), "items"), "properties")
+    return REPLY_TOKENS[HOLISTIC] if of_all else REPLY_DEFAULT

@@ -17,16 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from judges.judgment import HOLISTIC
-from judges.lm import LMRequest
 from judges.program import Knobs, seed_suite
-from labeled_traces.dataset import Dataset
 from labeled_traces.files import write_lines
 from pipeline.batch.calls import custom_id
-from pipeline.batch.prices import BatchPrices, file_cost
 from pipeline.batch.simulated import answers, request_of
 from pipeline.cli import main
-from pipeline.dry_run import dry_run
 from pipeline.prepare import with_knobs
 
 if TYPE_CHECKING:
@@ -242,28 +237,6 @@ def test_judges_of_several_models_are_submitted_each_to_its_own(
         assert job["batch_id"]
     assert {row["body"]["model"] for row in batch_server.sent} == {"mine"}
     assert third == "  have calls-3.jsonl answered: batches of gemini are not sent from here"
-
-
-@pytest.mark.parametrize("model", ["openai/gpt-5", "anthropic/claude-sonnet-4-5", "simulated/default"])
-def test_a_file_is_counted_as_the_evaluation_counts(model: str, batch: Callable[..., dict[str, Any]]) -> None:
-    """With the schema of the reply, which is prompt too; and the most that is said is that of the dearest tokens."""
-    done = batch("export", "data.jsonl", "--model", model, "--holistic")
-    suite = with_knobs(seed_suite(dimensions=(HOLISTIC,)), {"model": model})
-    calls = dry_run(suite.programs.values(), Dataset.load(Path("data.jsonl")), 1, seed=0)
-    assert done["prompt_tokens"] == sum(call.prompt for call in calls)
-    cost = file_cost(Path("calls.jsonl"), LMRequest(model, ()), BatchPrices({}))
-    assert (cost.calls, cost.prompt_tokens) == (done["calls"], done["prompt_tokens"])
-    assert cost.most == pytest.approx(done["most_dollars"], rel=1e-3)
-    if "claude" in model:
-        # 3.75 dollars per million tokens that are put into the cache, 15 of replies; in a batch half of it.
-        assert cost.most == pytest.approx((cost.prompt_tokens * 3.75 + cost.most_completion * 15) / 2e6, rel=1e-3)
-
-
-def test_a_reply_of_the_simulated_model_that_tells_no_usage_is_free(batch: Callable[..., dict[str, Any]]) -> None:
-    batch("export", "data.jsonl", *DEFAULT, "--holistic")
-    replies(rows=[{"custom_id": row["custom_id"], "text": "fine"} for row in lines()])
-    done = batch("import", "data.jsonl", *DEFAULT, "--holistic", "--replies", "replies.jsonl")
-    assert (done["filed"], done["cost"]) == (6, 0.0)
 
 
 def test_another_results_folder_is_what_is_accepted(batch: Callable[..., dict[str, Any]]) -> None:

@@ -169,3 +169,33 @@ def test_the_simulated_model_is_a_provider(batch: Run) -> None:
         files = batch("fetch", "calls.jsonl")[-1]["files"]
         found = batch("import", "data.jsonl", *simulated, "--replies", *files)
         assert found["missing"] <= missing
+
+
+def test_all_files_together_are_asked_about_before_the_first_is_sent(batch: Run, batch_server: BatchServer) -> None:
+    batch("export", "data.jsonl", *OPENAI)
+    Path("calls-2.jsonl").write_text(Path("calls.jsonl").read_text().replace("gpa-", "gpa-2"))
+    words = ["submit", "calls.jsonl", "calls-2.jsonl", *at(batch_server, *OPENAI), "--price", "1", "1"]
+    error = batch(*words, "--ask-above", "0.03", code=2)["error"]["message"]
+    assert "about 0.05 dollars are expected, more than 0.03 (ask_above)" in error
+    assert "--max-dollars" not in error, "an option that this command does not have"
+    assert not batch_server.files
+    jobs = batch(*words, "--ask-above", "0.06")
+    assert [job["calls_file"] for job in jobs] == ["calls.jsonl", "calls-2.jsonl"]
+    assert [job["batch_id"] for job in jobs] == list(batch_server.batches) == ["batch_0", "batch_1"]
+
+
+@pytest.mark.parametrize("folder", [".", "/", ".."])
+def test_a_folder_is_no_file_of_calls(folder: str, batch: Run) -> None:
+    for step in ("status", "fetch"):
+        assert "accepted is a file" in batch(step, folder, code=2)["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "change", [{"counts": None}, {"files": [1]}, {"batch_id": 5}, {"tried": "x"}, {"counts": {"completed": "x"}}]
+)
+def test_a_damaged_record_is_named(change: dict[str, Any], batch: Run) -> None:
+    row = {"sha256": "a", "calls": 1, "provider": "simulated", "model": "simulated/default", "files": [], **change}
+    Path("calls.batches.json").write_text(json.dumps({"batches": [row]}))
+    for step in ("status", "fetch"):
+        error = batch(step, "calls.jsonl", code=2)["error"]["message"]
+        assert "calls.batches.json: not what `batch submit` wrote" in error
