@@ -20,16 +20,11 @@ from pipeline.batch.calls import Asked, provider_of
 from pipeline.batch.connect import open_provider
 from pipeline.batch.prices import BatchPrices, file_cost
 from pipeline.batch.providers import Provider
-from pipeline.batch.submissions import Batch, Submissions, beside, state_path
+from pipeline.batch.submissions import Batch, Submissions, beside, hold, state_path
 from pipeline.config import PipelineError
 from pipeline.consent import Consent
 from pipeline.cost import Cost, announce
 from pipeline.prepare import Say
-
-try:
-    import fcntl
-except ImportError:  # only POSIX has it
-    fcntl = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True)
@@ -174,8 +169,7 @@ def _held(path: Path) -> Iterator[None]:
         raise PipelineError(f"{path} is not there: accepted is a file that `batch export` wrote")
     with path.open("rb") as file:
         try:
-            if fcntl is not None:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            hold(file.fileno(), wait=False)
         except BlockingIOError:
             raise PipelineError(f"{path} is being submitted by another process: accepted is one at a time") from None
         yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -107,19 +107,32 @@ class Submissions:
     @contextmanager
     def _current(self) -> Iterator[list[Batch]]:
         """What is on the disk now, kept from other processes meanwhile: they put their batches into the same file."""
-        folder = os.open(self.calls.parent, os.O_RDONLY) if fcntl else None
-        try:
-            if fcntl and folder is not None:
-                fcntl.flock(folder, fcntl.LOCK_EX)
+        with ExitStack() as held:
+            if fcntl is not None:
+                folder = os.open(self.calls.parent, os.O_RDONLY)
+                held.callback(os.close, folder)
+                hold(folder, wait=True)
             self.batches = self.of(self.calls).batches
             yield self.batches
-        finally:
-            if folder is not None:
-                os.close(folder)
 
     def _save(self) -> None:
         rows = [asdict(one) for one in self.batches]
         write_lines(state_path(self.calls), [json.dumps({"calls": self.calls.name, "batches": rows}, indent=1)])
+
+
+def hold(handle: int, *, wait: bool) -> None:
+    """Keeps other processes off what is open, until it is closed; where the file system has such locks.
+
+    Raises:
+        BlockingIOError: another process has it, and this one does not `wait`.
+    """
+    if fcntl is not None:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise
+        except OSError:  # some network file systems
+            pass
 
 
 def _batch(row: Mapping[str, Any]) -> Batch:

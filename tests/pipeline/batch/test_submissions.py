@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -86,6 +87,18 @@ def test_two_processes_do_not_submit_one_file_at_once(batch: Run, batch_server: 
         error = batch("submit", "calls.jsonl", *at(batch_server, *OPENAI), code=2)["error"]["message"]
     assert error == "calls.jsonl is being submitted by another process: accepted is one at a time"
     assert not batch_server.batches
+
+
+def test_a_file_system_without_locks_is_no_obstacle(
+    batch: Run, batch_server: BatchServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EBADF, "Bad file descriptor")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    batch("export", "data.jsonl", *OPENAI)
+    batch("submit", "calls.jsonl", *at(batch_server, *OPENAI))
+    assert until_ended(batch)[-1] == "completed"
 
 
 @pytest.mark.parametrize("options", [OPENAI, ANTHROPIC], ids=["openai", "anthropic"])
