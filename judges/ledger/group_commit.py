@@ -14,7 +14,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Protocol, TypeAlias
 
-from judges.ledger.rules import Drop, End, Reservation, Reserve, Result, Step
+from judges.ledger.rules import Drop, End, Find, Reserve, Result, Step
 
 MOST_IN_ONE = 512
 
@@ -45,7 +45,8 @@ class GroupCommit:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._queue: Queue = SimpleQueue()
-        self._lock = threading.Lock()
+        # One that the same thread may take again: it may forget a ledger, and so close it, at any point.
+        self._lock = threading.RLock()
         self._thread: threading.Thread | None = None
         self._closed = False
         self._asked: dict[asyncio.AbstractEventLoop, list[Entry]] = {}
@@ -55,27 +56,39 @@ class GroupCommit:
         future: Future[Result] = Future()
         # Running: it cannot be cancelled.
         future.set_running_or_notify_cancel()
-        self._put([(step, future)])
+        with self._lock:
+            self._put([(step, future)])
         return future
 
     async def ask(self, step: Step) -> Result:
-        """For coroutines. A call that was granted to one that has been cancelled meanwhile is given back."""
+        """For coroutines. What is reserved for one that has been cancelled is given back."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Result] = loop.create_future()
         # All that a loop asks in one turn is handed over at its end: each handing over wakes the thread, and then both
         # want the interpreter.
-        asked = self._asked.get(loop)
-        if asked is None:
-            asked = self._asked[loop] = []
-            loop.call_soon(self._hand_over, loop)
-        asked.append((step, future))
-        return await future
+        with self._lock:
+            if loop not in self._asked:
+                self._asked[loop] = []
+                loop.call_soon(self._hand_over, loop)
+            self._asked[loop].append((step, future))
+        try:
+            return await future
+        except BaseException:
+            # It was cancelled, maybe in the same turn in which the answer came, or its loop has ended.
+            if isinstance(step, Reserve) and (not future.done() or future.cancelled() or not future.exception()):
+                self._give_back(loop, step.key)
+            raise
 
     def close(self) -> None:
         """What has come in is still written."""
         with self._lock:
             if self._closed:
                 return
+            for asked in self._asked.values():
+                # No new call begins, but what one came to is kept.
+                if ends := [entry for entry in asked if not isinstance(entry[0], Find | Reserve)]:
+                    self._put(ends)
+                asked[:] = [entry for entry in asked if isinstance(entry[0], Find | Reserve)]
             self._closed = True
             if self._thread is None:
                 self._writer.close()
@@ -84,25 +97,35 @@ class GroupCommit:
         if self._thread is not threading.current_thread():
             self._thread.join()
 
+    def _give_back(self, loop: asyncio.AbstractEventLoop, key: str) -> None:
+        """Behind the reservation of a call that nobody will make."""
+        entry: Entry = (Drop(key, End.UNSENT), Future())
+        with self._lock:
+            if loop in self._asked and not loop.is_closed():
+                self._asked[loop].append(entry)
+            elif not self._closed:
+                self._put([entry])
+
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
-        asked = self._asked.pop(loop)
-        try:
-            self._put(asked)
-        except Closed as error:
-            for _, waiter in asked:
-                if not waiter.done():
-                    waiter.set_exception(error)
+        with self._lock:
+            asked = self._asked.pop(loop)
+            if not self._closed:
+                self._put(asked)
+                return
+        for _, waiter in asked:
+            if not waiter.done():
+                waiter.set_exception(Closed())
 
     def _put(self, entries: list[Entry]) -> None:
-        with self._lock:
-            if self._closed:
-                raise Closed
-            if self._thread is None:
-                # Its loop does not hold this object, which is closed when it is forgotten.
-                arguments = (self._queue, self._writer)
-                self._thread = threading.Thread(target=_loop, args=arguments, name="ledger", daemon=True)
-                self._thread.start()
-            self._queue.put(entries)
+        """To be called under the lock."""
+        if self._closed:
+            raise Closed
+        if self._thread is None:
+            # Its loop does not hold this object, which is closed when it is forgotten.
+            arguments = (self._queue, self._writer)
+            self._thread = threading.Thread(target=_loop, args=arguments, name="ledger", daemon=True)
+            self._thread.start()
+        self._queue.put(entries)
 
 
 def _loop(queue: Queue, writer: Writer) -> None:
@@ -128,11 +151,11 @@ def _loop(queue: Queue, writer: Writer) -> None:
                 steps[entry[0].key] = entry
         waiting = later
         if steps:
-            _carry_out(writer, queue, steps.values())
+            _carry_out(writer, steps.values())
     writer.close()
 
 
-def _carry_out(writer: Writer, queue: Queue, entries: Iterable[Entry]) -> None:
+def _carry_out(writer: Writer, entries: Iterable[Entry]) -> None:
     steps = [step for step, _ in entries]
     ended: Sequence[Result | Exception]
     try:
@@ -140,27 +163,21 @@ def _carry_out(writer: Writer, queue: Queue, entries: Iterable[Entry]) -> None:
     except Exception as error:
         ended = [error] * len(steps)
     # An event loop is woken once for all that it waits for.
-    of_loops: dict[asyncio.AbstractEventLoop, list[tuple[Step, asyncio.Future[Result], Result | Exception]]] = {}
-    for (step, waiter), end in zip(entries, ended, strict=True):
+    of_loops: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Result], Result | Exception]]] = {}
+    for (_, waiter), end in zip(entries, ended, strict=True):
         if isinstance(waiter, asyncio.Future):
-            of_loops.setdefault(waiter.get_loop(), []).append((step, waiter, end))
+            of_loops.setdefault(waiter.get_loop(), []).append((waiter, end))
         else:
             _tell(waiter, end)
     for loop, ends in of_loops.items():
-        try:
-            loop.call_soon_threadsafe(_tell_all, queue, ends)
-        except RuntimeError:  # it has ended
-            _tell_all(queue, ends, heard=False)
+        with suppress(RuntimeError):  # it has ended
+            loop.call_soon_threadsafe(_tell_all, ends)
 
 
-def _tell_all(
-    queue: Queue, ends: Iterable[tuple[Step, asyncio.Future[Result], Result | Exception]], heard: bool = True
-) -> None:
-    for step, waiter, end in ends:
-        if heard and not waiter.done():
+def _tell_all(ends: Iterable[tuple[asyncio.Future[Result], Result | Exception]]) -> None:
+    for waiter, end in ends:
+        if not waiter.done():
             _tell(waiter, end)
-        elif isinstance(step, Reserve) and end is Reservation.GRANTED:
-            queue.put([(Drop(step.key, End.UNSENT), Future())])
 
 
 def _tell(waiter: Waiter, end: Result | Exception) -> None:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from judges.ledger.budget import Usage
+from judges.ledger.budget import Budget, Usage
 from judges.ledger.file import APPLICATION_ID
 from judges.ledger.ledger_lm import Ledger, LedgerLM
-from judges.ledger.rules import Answer
+from judges.ledger.rules import Answer, Reserve
 from judges.ledger.writer import LedgerWriter
 from judges.lm import JudgeError, LMReply
 
@@ -107,6 +107,34 @@ def test_a_reservation_that_nobody_waits_for_is_given_back(
     assert (len(model.asked), lm.spent(), ledger.failed("run")) == (1, Usage(1, 15, 0.001), 0)
 
 
+def test_a_call_that_is_cancelled_in_the_turn_of_its_answer_is_given_back(
+    ledger: Ledger, counting_model: Models
+) -> None:
+    """Else it would be waited for as long as this process lives, and hold what it had reserved of the budget."""
+    model = counting_model()
+    lm = LedgerLM(model, ledger, "run", Budget(calls=1))
+
+    async def scene() -> None:
+        group = ledger._group
+        assert group is not None
+        task = asyncio.create_task(lm.complete(counting_model.request()))
+        waiters: list[Any] = []
+        while not waiters:
+            await asyncio.sleep(0)
+            asked = group._asked.get(asyncio.get_running_loop(), [])
+            waiters = [waiter for step, waiter in asked if isinstance(step, Reserve)]
+        while not waiters[0].done():
+            await asyncio.sleep(0)
+        assert task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        assert model.asked == []
+        await asyncio.wait_for(lm.complete(counting_model.request(1)), 5)
+
+    asyncio.run(scene())
+    assert (len(model.asked), lm.spent().calls, ledger.failed("run")) == (1, 1, 0)
+
+
 def test_a_loop_that_ends_in_the_middle_leaves_the_ledger_well(ledger: Ledger, counting_model: Models) -> None:
     lm = LedgerLM(counting_model(delay=0.01), ledger, "run")
 
@@ -163,3 +191,24 @@ def test_what_was_asked_before_a_ledger_is_closed_is_written(place: Path | str, 
             ledger.do(Answer(key, counting_model.request(number), "run", LMReply("x", cost=0.1), Usage(1, 2, 0.1)))
     with Ledger(place) as ledger:
         assert ledger.spent("run") == Usage(50, 100, 5.0)
+
+
+def test_a_reply_that_came_in_the_turn_of_the_close_is_written(place: Path | str, counting_model: Models) -> None:
+    ledger, (first, second) = Ledger(place), map(counting_model.request, range(2))
+    most = Usage(1, 1000, 0.5)
+
+    async def scene() -> list[Any]:
+        await ledger.reserve(first.key, first, "run", most, Budget())
+        ends = [
+            asyncio.create_task(ledger.complete(first.key, "run", LMReply("x", cost=0.1), Usage(1, 2, 0.1))),
+            asyncio.create_task(ledger.reserve(second.key, second, "run", most, Budget())),
+        ]
+        await asyncio.sleep(0)
+        ledger.close()
+        return await asyncio.gather(*ends, return_exceptions=True)
+
+    ended, refused = asyncio.run(scene())
+    assert ended is None
+    assert isinstance(refused, JudgeError), "no new call begins"
+    with Ledger(place) as again:
+        assert (again.spent("run"), again.failed("run")) == (Usage(1, 2, 0.1), 0)
