@@ -8,6 +8,8 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Coroutine, Iterable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -163,13 +165,15 @@ class _Run:
         except BaseExceptionGroup as errors:
             # The first error as it is; the group has cancelled the others.
             raise errors.exceptions[0] from None
+        missing = total - len(self.done)
+        if missing and self.stopped is None:
+            raise RuntimeError(f"{missing} of {total} judgments were not made: somebody has cancelled their calls")
         judgments = [
             self.done.get((trace, number)) or _not_run(row, *reading)
             for trace, row in enumerate(self.rows)
             for number, reading in enumerate(self.readings)
         ]
         if isinstance(self.stopped, BudgetExhausted):
-            missing = total - len(self.done)
             raise EvaluationStopped(f"{self.stopped} ({missing} of {total} judgments were not made)", judgments)
         if self.stopped is not None:
             raise self.stopped
@@ -217,18 +221,34 @@ def _bar(name: str | None, total: int) -> Any:
 
 
 def _in_thread(work: Coroutine[Any, Any, T]) -> T:
-    results: list[T] = []
-    errors: list[BaseException] = []
+    result: Future[T] = Future()
+    running: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
+    interrupted = threading.Event()
+
+    async def interruptible() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        running.append((asyncio.get_running_loop(), task))
+        if interrupted.is_set():
+            task.cancel()
+        return await work
 
     def target() -> None:
         try:
-            results.append(asyncio.run(work))
+            result.set_result(asyncio.run(interruptible()))
         except BaseException as error:
-            errors.append(error)
+            result.set_exception(error)
 
     thread = threading.Thread(target=target, name="evaluate")
     thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
-    return results[0]
+    try:
+        return result.result()
+    except KeyboardInterrupt:
+        # It came to this thread; the other would go on, and pay.
+        interrupted.set()
+        for loop, task in running:
+            with suppress(RuntimeError):  # it has ended
+                loop.call_soon_threadsafe(task.cancel)
+        raise
+    finally:
+        thread.join()
