@@ -46,8 +46,8 @@ class LedgerLM:
     The budget bounds what may have been billed. Each attempt is reserved before it is made and counts as a call,
     retries too. One without a reply is not kept, and is charged what was reserved for it, tokens and dollars: after a
     timeout, a lost connection, a cancellation or a kill nobody knows what it cost. So is each half of the usage
-    (prompt, reply) that an answer does not tell. Nothing is charged where the provider's answer rules a bill out (see
-    `Failure.billed`).
+    (prompt, reply) that an answer does not tell. Nothing is charged where the answer rules a bill out: an HTTP error,
+    but for those of gateways that gave up on a model, or a web page (see `Failure.billed`).
 
     What was reserved is the most that a call can take, if the provider counts a token for a byte at least and keeps to
     `max_tokens`. A call that it says was larger is charged in full. No other is sent once a cap is reached: it is

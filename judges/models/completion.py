@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from judges.lm import LMReply
-from judges.models.failure import Failure
+from judges.models.failure import Failure, is_page
 from judges.models.transport import ProviderError
 from judges.redact import hide_values, redact
 
@@ -24,7 +24,8 @@ def read_completion(body: Any) -> LMReply | Failure:
     """The reply, without its cost; or why there is none. Wrong shapes may pass: a gateway in trouble sends them."""
     if not isinstance(body, Mapping):
         said = redact(" ".join(body.split()))[:_SHOWN] if isinstance(body, str) else ""
-        return _wrong(f"the reply is {_kind(body)}, not an object{said and f': {said}'}")
+        wrong = _wrong(f"the reply is {_kind(body)}, not an object{said and f': {said}'}")
+        return replace(wrong, billed=not is_page(body))
     choices = body.get("choices")
     if body.get("error") and not choices:
         return _own_error(body["error"])

@@ -24,9 +24,15 @@ _HOPELESS = re.compile(
 )
 _PREFIX = re.compile(r"^(?:litellm\.)?(?:[A-Za-z]+(?:Error|Timeout): |[A-Za-z]+Exception - |litellm\.)*")
 _LONGEST = 600
-_TURNED_AWAY = frozenset({400, 401, 402, 403, 404, 405, 413, 415, 429, 501, 503, 529})
-"""Statuses of a request that no model has worked on. After another 5xx one may have: gateways time out, too. And 422 is
-LiteLLM's own for a reply with status 200 that holds an error."""
+_MAY_HAVE_WORKED = frozenset({408, 499, 502, 504, 524})
+"""Statuses of a gateway or a clock that gave up: the model behind may have worked, and is billed then. A request that
+is answered with any other error is not: Google says so of 4xx and 5xx, and others do the same."""
+_OWN = frozenset({400, 401, 402, 403, 404, 405, 413, 415, 429, 501, 503, 529})
+"""Where no answer stands behind it, what LiteLLM itself found wrong before it sent anything. Its 500 and 422 may be a
+lost connection, or a reply with status 200 that it cannot read."""
+_PAGE = re.compile(r"\bReceived: ['\"]\s*<")
+"""So LiteLLM shows a reply that it cannot read."""
+_ANSWERED = {"HTTPStatusError", "ProviderError"}
 _LOST = {"ConnectionError", "APIConnectionError", "ClientConnectionError", "ClientPayloadError", "ClientResponseError"}
 """A connection that broke, or whose other side does not speak HTTP."""
 _NO_CONNECTION = {"ConnectionRefusedError", "gaierror", "ConnectError", "ClientConnectorError"}
@@ -38,8 +44,9 @@ _NO_REQUEST = {"JudgeError", "InvalidURL"}
 class Failure:
     """`kind` as in `LMError`; `refused`: the provider will not answer this prompt, which is an answer.
 
-    `billed`: the call may be on the bill. It is not where it did not reach the provider, or where the status says that
-    it was turned away (`_TURNED_AWAY`); a time-out, a lost connection and any other error may be.
+    `billed`: the call may be on the bill. It is not where it did not reach the provider, or was answered with an HTTP
+    error, a gateway's own apart (`_MAY_HAVE_WORKED`), or with a web page; a time-out, a lost connection and a reply
+    that cannot be read may be.
 
     `rejected`: the endpoint did not accept the form of the request, so another form may do. `wait` is in seconds, where
     the provider says how long. `message` holds no secrets.
@@ -63,7 +70,7 @@ class Failure:
         marks = f"{text} {_fields(error)}"
         # Some servers answer 500 to a reply schema.
         rejected = status in (400, 405, 415, 422, 500, 501)
-        billed = not (_never_sent(error) or status in _TURNED_AWAY)
+        billed = _may_be_billed(error, status)
         if isinstance(error, TimeoutError) or status == 408:
             return cls("timeout", f"no reply within {timeout:g} s")
         too_long = status == 413 or (status in (400, 422) and TOO_LONG.search(marks))
@@ -81,13 +88,23 @@ class Failure:
         )
 
 
-def _never_sent(error: BaseException | None) -> bool:
-    """LiteLLM calls a refused connection an error of the server; the reason stands behind it."""
-    while error is not None:
-        if {base.__name__ for base in type(error).__mro__} & (_NO_CONNECTION | _NO_REQUEST):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
+def is_page(text: object) -> bool:
+    """HTML or XML where JSON should be: it comes from a proxy or a web server, and from no model."""
+    return isinstance(text, str) and text.lstrip("\ufeff \t\r\n").startswith("<")
+
+
+def _may_be_billed(error: BaseException, status: int | None) -> bool:
+    """LiteLLM calls a lost or refused connection an error 500 of the server; the reason stands behind it."""
+    behind: BaseException | None = error
+    while behind is not None:
+        names = {base.__name__ for base in type(behind).__mro__}
+        if names & (_NO_CONNECTION | _NO_REQUEST) or is_page(getattr(behind, "doc", None)) or _PAGE.search(str(behind)):
+            return False
+        if names & _ANSWERED:
+            answered = getattr(behind, "status_code", None) or behind.response.status_code  # type: ignore[attr-defined]
+            return answered in _MAY_HAVE_WORKED
+        behind = behind.__cause__ or behind.__context__
+    return status not in _OWN
 
 
 def _names_schema(text: str) -> bool:

@@ -213,8 +213,10 @@ BUSY = {"error": {"message": "no", "type": "x"}}
 @pytest.mark.parametrize(
     ("status", "body", "sent", "billed"),
     [
-        (500, BUSY, 3, 3),
+        (500, BUSY, 3, 0),
+        (520, BUSY, 3, 0),
         (502, BUSY, 3, 3),
+        (504, BUSY, 3, 3),
         (200, {"choices": []}, 3, 3),
         (200, "", 3, 3),
         (200, BUSY, 1, 1),
@@ -279,7 +281,7 @@ def test_retries_never_pass_a_cap(ledger: Ledger, client: ModelClient, scripted_
 
 def test_a_retry_that_works_pays_for_both(ledger: Ledger, client: ModelClient, scripted_server: Servers) -> None:
     lm = LedgerLM(client, ledger, "run", Budget(dollars=1.0), cost_of=lambda *_: 0.25)
-    answers = scripted_server.in_turn(scripted_server.error(500, "boom"), "fine")
+    answers = scripted_server.in_turn(scripted_server.error(502, "boom"), "fine")
     with scripted_server(answers) as server:
         assert asyncio.run(lm.complete(server.request())).text == "fine"
         reserved = sum(reserved_tokens(server.request()))

@@ -24,6 +24,8 @@ FAULTS = {
     "busy": 3,
     "busy, says when": 1,
     "broken": 3,
+    "a gateway's": 2,
+    "a page": 2,
     "reset before": 3,
     "reset amid": 3,
     "truncated": 3,
@@ -41,8 +43,9 @@ FAULTS = {
     "refusal": 3,
 }
 """Name -> weight."""
-FREE = frozenset({"busy", "busy, says when"})
-"""Turned away: the only ones that cost nothing."""
+ERRORS = {"busy": 429, "busy, says when": 429, "broken": 500, "a gateway's": 502}
+FREE = frozenset({"busy", "busy, says when", "broken", "a page"})
+"""Answered with an error, or not by a model: the only ones that cost nothing."""
 TOLD = frozenset({"fine", "negative usage", "empty", "null", "all was reasoning", "refusal"})
 """Their usage is told, if only half of it; all others may be on the bill in full."""
 SCORED = frozenset({"fine", "no usage", "negative usage", "usage in words"})
@@ -123,10 +126,12 @@ class FaultyServer:
             return False
         if fault == "reset before":
             return _reset(writer)
-        if fault in FREE or fault == "broken":
-            status = 500 if fault == "broken" else 429
+        if fault == "a page":
+            await _send(writer, 200, b"<!DOCTYPE html><title>Log in</title>", kind="text/html")
+            return True
+        if fault in ERRORS:
             after = "Retry-After: 0\r\n" if "when" in fault else ""
-            await _send(writer, status, b'{"error": {"message": "not now", "type": "x"}}', after)
+            await _send(writer, ERRORS[fault], b'{"error": {"message": "not now", "type": "x"}}', after)
             return True
         text = b'{"choices": [' if fault == "no JSON" else json.dumps(answer).encode()
         if fault in ("reset amid", "truncated"):
@@ -188,10 +193,15 @@ def _completion(fault: str, score: int, usage: tuple[int, int]) -> dict[str, Any
 
 
 async def _send(
-    writer: asyncio.StreamWriter, status: int, body: bytes, headers: str = "", length: int | None = None
+    writer: asyncio.StreamWriter,
+    status: int,
+    body: bytes,
+    headers: str = "",
+    length: int | None = None,
+    kind: str = "application/json",
 ) -> None:
     size = len(body) if length is None else length
-    head = f"HTTP/1.1 {status} x\r\nContent-Type: application/json\r\n{headers}Content-Length: {size}\r\n\r\n"
+    head = f"HTTP/1.1 {status} x\r\nContent-Type: {kind}\r\n{headers}Content-Length: {size}\r\n\r\n"
     writer.write(head.encode() + body)
     await writer.drain()
 

@@ -50,7 +50,8 @@ def test_a_reason_that_is_none_is_stop(reason: Any) -> None:
         (None, "the reply is null"),
         ([], "the reply is a list"),
         (3, "the reply is a number"),
-        ("<html> busy", "the reply is a text, not an object: <html> busy"),
+        ('{"choices": [{', "the reply is a text, not an object: {"),
+        ("busy", "the reply is a text, not an object: busy"),
         ({}, "no choices"),
         ({"choices": []}, "no choices"),
         ({"choices": {"0": {}}}, "no choices"),
@@ -70,6 +71,14 @@ def test_a_wrong_shape_is_a_failure_that_may_pass_and_be_billed(wrong: Any, said
     assert isinstance(found, Failure)
     assert said in found.message
     assert (found.kind, found.retry, found.billed) == ("provider_error", True, True)
+
+
+@pytest.mark.parametrize("page", ["<html> busy", " \n<!DOCTYPE html><title>Log in", "<?xml version='1.0'?><Error/>"])
+def test_a_page_in_the_place_of_a_reply_is_of_no_model_so_it_is_not_billed(page: str) -> None:
+    found = read_completion(page)
+    assert isinstance(found, Failure)
+    assert "the reply is a text, not an object: <" in found.message
+    assert (found.retry, found.billed) == (True, False)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 SCHEMA = {"type": "object"}
 
 
-class ProviderError(Exception):
+class APIError(Exception):
     """In LiteLLM's shape."""
 
     def __init__(self, status: int, headers: dict[str, str]) -> None:
@@ -57,25 +58,46 @@ def test_429_waits_as_long_as_it_is_told(client: ModelClient, scripted_server: S
     ],
 )
 def test_what_the_provider_asks_to_wait(headers: dict[str, str], least: float, most: float) -> None:
-    wait = Failure.of(ProviderError(429, headers), 1.0).wait
+    wait = Failure.of(APIError(429, headers), 1.0).wait
     assert wait is not None
     assert least <= wait <= most
 
 
 def test_the_provider_names_a_time() -> None:
     later = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
-    wait = Failure.of(ProviderError(429, {"retry-after": later}), 1.0).wait
+    wait = Failure.of(APIError(429, {"retry-after": later}), 1.0).wait
     assert wait is not None
     assert 3500.0 <= wait <= 3600.0
 
 
 @pytest.mark.parametrize("headers", [{}, {"retry-after": "soon"}, {"retry-after": "-1"}, {"retry-after": ""}])
 def test_no_wait_that_can_be_read(headers: dict[str, str]) -> None:
-    assert Failure.of(ProviderError(429, headers), 1.0).wait is None
+    assert Failure.of(APIError(429, headers), 1.0).wait is None
 
 
 def test_an_error_of_any_other_kind_is_the_providers_and_not_tried_again() -> None:
     assert Failure.of(KeyError("choices"), 1.0) == Failure("provider_error", "'choices'")
+
+
+def test_litellms_own_status_does_not_hide_what_stands_behind_it() -> None:
+    """It says 500 of a lost connection and of a reply that it cannot read, and 422 of an error with status 200."""
+
+    def billed(status: int, behind: Exception | None) -> bool:
+        error = APIError(status, {})
+        error.__cause__ = behind
+        return Failure.of(error, 1.0).billed
+
+    def answer(status: int) -> Exception:
+        error: Exception = type("HTTPStatusError", (Exception,), {"response": SimpleNamespace(status_code=status)})()
+        return error
+
+    assert [billed(500, answer(status)) for status in (400, 422, 500, 503, 520)] == [False] * 5
+    assert [billed(500, answer(status)) for status in (408, 499, 502, 504, 524)] == [True] * 5
+    assert billed(500, None)
+    assert billed(422, None)
+    assert billed(500, json.JSONDecodeError("Unterminated string", '{"choi', 3))
+    assert not billed(500, json.JSONDecodeError("Expecting value", "<html>", 0))
+    assert not billed(401, None), "there was no key"
 
 
 def test_a_long_message_is_cut() -> None:
