@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-import threading
 from collections import Counter
-from collections.abc import Coroutine, Iterable, Sequence
-from concurrent.futures import Future
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from judges.judge import judge
 from judges.judgment import Finding, Judgment, Outcome
@@ -24,8 +21,8 @@ from labeled_traces.files import parse_json, read_lines, write_lines
 from labeled_traces.label import Impact
 from labeled_traces.trace import TraceError
 from pipeline.call_order import CallOrder, Place
+from pipeline.own_thread import run_in_thread
 
-T = TypeVar("T")
 _FAILED = (Outcome.PROVIDER_ERROR, Outcome.TIMEOUT)
 
 
@@ -62,7 +59,7 @@ def evaluate(
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(work)
-    return _in_thread(work)
+    return run_in_thread(work)
 
 
 async def evaluate_async(
@@ -218,37 +215,3 @@ def _bar(name: str | None, total: int) -> Any:
 
     # disable=None: tqdm's own "only on a terminal".
     return tqdm(total=total, desc=name, unit="judgment", disable=True if name is None else None, file=sys.stderr)
-
-
-def _in_thread(work: Coroutine[Any, Any, T]) -> T:
-    result: Future[T] = Future()
-    running: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
-    interrupted = threading.Event()
-
-    async def interruptible() -> T:
-        task = asyncio.current_task()
-        assert task is not None
-        running.append((asyncio.get_running_loop(), task))
-        if interrupted.is_set():
-            task.cancel()
-        return await work
-
-    def target() -> None:
-        try:
-            result.set_result(asyncio.run(interruptible()))
-        except BaseException as error:
-            result.set_exception(error)
-
-    thread = threading.Thread(target=target, name="evaluate")
-    thread.start()
-    try:
-        return result.result()
-    except KeyboardInterrupt:
-        # It came to this thread; the other would go on, and pay.
-        interrupted.set()
-        for loop, task in running:
-            with suppress(RuntimeError):  # it has ended
-                loop.call_soon_threadsafe(task.cancel)
-        raise
-    finally:
-        thread.join()

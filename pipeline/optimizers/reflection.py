@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from judges.judgment import Finding
 from judges.ledger.ledger_lm import NotInLedger
@@ -18,6 +16,7 @@ from labeled_traces.label import score_from_impacts
 from pipeline.metrics.cell import Cell
 from pipeline.optimizers.base import SearchContext
 from pipeline.optimizers.proposals import personal_masked
+from pipeline.own_thread import run_in_thread
 
 MOST_LINES = {"missed": 14, "misplaced": 10, "spurious": 10, "wrong score": 3, "good": 3}
 """Kind of feedback -> the most lines of it, in the order of the prompt."""
@@ -121,10 +120,8 @@ class Reflector:
         )
         self._asked[messages] += 1
         self.calls += 1
-        # In a thread of its own, so that a caller may have a running event loop (a notebook).
         try:
-            with ThreadPoolExecutor(1) as thread:
-                reply = thread.submit(asyncio.run, self.context.lm.complete(request)).result()
+            reply = run_in_thread(self.context.lm.complete(request))
         except NotInLedger:
             raise
         except LMError as error:

@@ -2,10 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
-import threading
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -237,26 +234,6 @@ def test_errors_come_out_of_a_running_loop_too() -> None:
 
     with pytest.raises(ZeroDivisionError):
         asyncio.run(caller())
-
-
-def test_an_interrupt_ends_it_inside_a_running_loop_too() -> None:
-    """In a notebook, say: the thread that works would go on, and pay."""
-    main = threading.get_ident()
-
-    def interrupt(number: int, _: LMRequest) -> None:
-        if number == 2:
-            signal.pthread_kill(main, signal.SIGINT)
-
-    lm = FakeLM(interrupt)
-
-    async def caller() -> list[Judgment]:
-        return evaluate(SUITE, ROWS * 100, lm, EvaluateSettings(concurrency=1))
-
-    loop = asyncio.new_event_loop()
-    with closing(loop), pytest.raises(KeyboardInterrupt):
-        loop.run_until_complete(caller())
-    assert len(lm.requests) < 100
-    assert [thread.name for thread in threading.enumerate() if thread.name == "evaluate"] == []
 
 
 def test_judgments_whose_calls_somebody_cancelled_are_not_silently_left_out() -> None:
