@@ -11,6 +11,10 @@ from judges.lm import JudgeError, LMRequest
 
 TOKENS_PER_CALL = 64
 """Room for what a chat template adds around the messages."""
+DEAREST = 10_000
+"""Dollars of a call, and of a million tokens: nothing costs more, and the ledger can add up many such."""
+MOST_DOLLARS = 1_000_000
+"""Of a budget: what the ledger can add up exactly is nine times that."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class Price:
     def __post_init__(self) -> None:
         special = (rate for rate in (self.cached, self.written, self.reasoning) if rate is not None)
         for value in (self.input, self.output, *special):
-            _check_amount("price", value)
+            _check_amount("price", value, DEAREST, " in dollars per million tokens")
 
     def cost(
         self, prompt_tokens: int, completion_tokens: int, cached: int = 0, written: int = 0, reasoning: int = 0
@@ -60,17 +64,15 @@ class Price:
 
     def most(self, prompt_tokens: int, completion_tokens: int) -> float:
         """Dollars at the dearest rates."""
-        return (
-            max(self.input, self.written or 0.0) * prompt_tokens
-            + max(self.output, self.reasoning or 0.0) * completion_tokens
-        ) / 1e6
+        prompt = max(self.input, self.cached or 0.0, self.written or 0.0)
+        return (prompt * prompt_tokens + max(self.output, self.reasoning or 0.0) * completion_tokens) / 1e6
 
     @classmethod
     def parse(cls, prices: Mapping[str, Sequence[float]]) -> dict[str, Price]:
         """Model name -> (input, output), (input, output, cached) or all four, as a configuration file holds it.
 
         Raises:
-            JudgeError: anything but two to four numbers from 0.
+            JudgeError: anything but two to four numbers from 0 to `DEAREST`.
         """
         parsed = {}
         for model, numbers in prices.items():
@@ -96,7 +98,7 @@ class Budget:
         for name in ("calls", "tokens", "dollars"):
             value = getattr(self, name)
             if value is not None:
-                _check_amount(f"budget {name}", value)
+                _check_amount(f"budget {name}", value, MOST_DOLLARS if name == "dollars" else None)
 
     def excess(self, spent: Usage, call: Usage) -> str | None:
         """Says which cap `call` would pass after `spent`, None where it fits."""
@@ -135,6 +137,8 @@ def unknown_price(models: Iterable[str]) -> JudgeError:
     )
 
 
-def _check_amount(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise JudgeError(f"{name} is {value!r}: accepted is a number from 0")
+def _check_amount(name: str, value: object, most: int | None = None, unit: str = "") -> None:
+    largest = math.inf if most is None else most
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= largest and value != math.inf:
+        return
+    raise JudgeError(f"{name} is {value!r}: accepted is a number from 0{'' if most is None else f' to {most:,}'}{unit}")

@@ -33,8 +33,6 @@ def connect(path: Path, read_only: bool) -> Connection:
     """
     if read_only and not path.is_file():
         raise JudgeError(f"there is no ledger {path}: accepted is one in which a run has kept its calls")
-    if path.is_dir():
-        raise JudgeError(f"ledger {path} is a folder: accepted is the path of a file in it, such as ledger.sqlite")
     try:
         if not read_only:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -227,13 +227,11 @@ class LedgerLM:
             return None if cost is None else cost * price_factor
 
         told = (reply.prompt_tokens, reply.completion_tokens)
-        prompt, completion, cost = *told, reply.cost
-        if 0 in told:
-            # Where the endpoint does not say what it used, what was reserved counts. The reply's cost stays unknown.
-            prompt, completion = (tokens or most for tokens, most in zip(told, reserved_tokens(request), strict=True))
-            paid = price(prompt, completion) or cost
-        else:
-            paid = cost = price(*told) if cost is None else cost
+        # Where the endpoint does not say what it used, what was reserved counts.
+        prompt, completion = (tokens or most for tokens, most in zip(told, reserved_tokens(request), strict=True))
+        paid = price(prompt, completion) if reply.cost is None else reply.cost
+        # What was reserved is no cost of the reply: that stays unknown.
+        cost = reply.cost if 0 in told else paid
         reply = replace(reply, cost=None if cost is None else as_stored(cost), replayed=False)
         return reply, Usage(1, prompt + completion, as_stored(paid or 0.0))
 

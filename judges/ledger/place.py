@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import parse_qsl, urlsplit
@@ -18,10 +19,11 @@ ACCEPTED = "accepted is a path, or postgresql://USER@HOST/DATABASE"
 def place_of(place: Path | str) -> Place:
     """
     Raises:
-        JudgeError: a URL of something else, or one with a password: it would stand in messages, reports and files.
+        JudgeError: a URL of something else, or one with a password: it would stand in messages, reports and files; or
+            a path at which no file can be.
     """
     if "://" not in str(place):
-        return Path(place)
+        return _file(place)
     url = str(place)
     shown = hide_in_uri(url)
     try:
@@ -38,3 +40,14 @@ def place_of(place: Path | str) -> Place:
             "it; the password comes from PGPASSWORD, ~/.pgpass or a service file"
         )
     return url
+
+
+def _file(place: Path | str) -> Path:
+    if not str(place).strip():
+        raise JudgeError(f"the ledger's place is empty: {ACCEPTED}")
+    path = Path(place)
+    if os.path.isdir(path) or path.name in ("", ".."):
+        raise JudgeError(f"ledger {path} is a folder: accepted is the path of a file in it, such as ledger.sqlite")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise JudgeError(f"ledger {path} is a device or a pipe: accepted is the path of a file")
+    return path

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from judges.ledger.budget import DEAREST
 from judges.lm import LMReply
 from judges.models.completion import count, part, read_completion, usage_of
 from judges.models.failure import Failure
@@ -23,8 +24,6 @@ _STOPS = {"max_tokens": "length", "model_context_window_exceeded": "length", "re
 """Anthropic's words for why a reply ended, where they say more than that it did."""
 
 _SHOWN = 80
-_DEAREST = 10_000
-"""Dollars: no call costs more, and the ledger can add up many such."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +90,8 @@ def _read(row: Any, where: str, replies: Replies) -> None:
 
 def _plain(row: Mapping[str, Any], where: str) -> Found:
     cost = row.get("cost")
-    if cost is not None and (isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost <= _DEAREST):
-        raise _NoReply(f"{where}: cost is {cost!r:.80}: accepted is a number of dollars from 0 to {_DEAREST:,}")
+    if cost is not None and (isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost <= DEAREST):
+        raise _NoReply(f"{where}: cost is {cost!r:.80}: accepted is a number of dollars from 0 to {DEAREST:,}")
     choice = {"message": {"content": row["text"]}, "finish_reason": row.get("finish_reason")}
     found = _found({"choices": [choice], "usage": row.get("usage")}, where, batch=False)
     return replace(found, reply=replace(found.reply, cost=None if cost is None else float(cost)))

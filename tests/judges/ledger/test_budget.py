@@ -71,6 +71,23 @@ def test_a_price_that_cannot_be(pair: Any) -> None:
         Price.parse({"openai/x": pair})
 
 
+@pytest.mark.parametrize("special", ["cached", "written", "reasoning"])
+def test_the_most_covers_every_rate(special: str) -> None:
+    rates: dict[str, float] = {special: 5}
+    price = Price(1, 2, **rates)
+    assert price.most(1000, 1000) >= price.cost(1000, 1000, **{special: 1000})
+
+
+@pytest.mark.parametrize("value", [10_001, 1e12, 1e300, 10**400])
+def test_dollars_that_the_ledger_cannot_add_up(value: float) -> None:
+    for rates in ([value, 1], [1, value], [1, 1, value]):
+        with pytest.raises(JudgeError, match="accepted is a number from 0 to 10,000 in dollars per million tokens"):
+            Price.parse({"openai/x": rates})
+    with pytest.raises(JudgeError, match=r"budget dollars is .*: accepted is a number from 0 to 1,000,000"):
+        Budget(dollars=100 * value)
+    assert Budget(calls=10**9, tokens=10**15, dollars=10**6)
+
+
 @given(st.text(), st.text())
 def test_the_reservation_covers_every_byte_of_the_prompt(system: str, user: str) -> None:
     request = LMRequest("m", (Message("system", system), Message("user", user)), max_tokens=99)

@@ -359,6 +359,17 @@ def test_a_reply_from_elsewhere_that_tells_no_usage_counts_as_the_most(ledger: L
     assert lm.spent() == Usage(1, most, 0.125 * most)
 
 
+@pytest.mark.parametrize("cost", [0.0, 0.07])
+def test_a_cost_that_is_told_without_usage_is_what_is_charged(
+    cost: float, ledger: Ledger, counting_model: Models
+) -> None:
+    lm = LedgerLM(counting_model(), ledger, "run", cost_of=lambda *_: 0.25)
+    asked = counting_model.request()
+    assert lm.answer(asked, LMReply("of a person", cost=cost))
+    assert lm.spent() == Usage(1, sum(reserved_tokens(asked)), cost)
+    assert counting_model.ask(lm, asked)[0].cost == cost
+
+
 def test_a_reply_that_is_paid_is_kept_beyond_the_cap_and_ends_the_run(ledger: Ledger, counting_model: Models) -> None:
     model = counting_model()
     lm = LedgerLM(model, ledger, "run", Budget(calls=1))

@@ -52,6 +52,27 @@ def test_a_url_that_cannot_be_is_refused_without_its_password(url: str, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        (".", "is a folder"),
+        ("..", "is a folder"),
+        ("/", "is a folder"),
+        ("gone/..", "is a folder"),
+        ("there", "ledger there is a folder"),
+        ("", "place is empty"),
+        (" ", "place is empty"),
+        ("/dev/null", "is a device"),
+    ],
+)
+def test_a_path_at_which_no_file_can_be(place: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("there").mkdir()
+    for use in (place_of, Ledger, lambda place: open_lm(place, "run", Budget(calls=1))):
+        with pytest.raises(JudgeError, match=f"{said}.*accepted is"):
+            use(place)
+
+
 def test_a_password_is_told_where_to_go() -> None:
     with pytest.raises(JudgeError, match=r"holds a password.*PGPASSWORD, ~/\.pgpass or a service file"):
         place_of(f"postgresql://me:{SECRET}@host/db")
