@@ -33,8 +33,8 @@ def run_in_thread(work: Coroutine[Any, Any, T]) -> T:
             result.set_exception(error)
 
     thread = threading.Thread(target=target, name="own loop")
-    thread.start()
     try:
+        thread.start()
         return result.result()
     except KeyboardInterrupt:
         interrupted.set()
@@ -43,4 +43,5 @@ def run_in_thread(work: Coroutine[Any, Any, T]) -> T:
                 loop.call_soon_threadsafe(task.cancel)
         raise
     finally:
-        thread.join()
+        with suppress(RuntimeError):  # the interrupt came before it had begun: it ends at once
+            thread.join()
