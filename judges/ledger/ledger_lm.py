@@ -216,8 +216,7 @@ class LedgerLM:
 
     async def _keep(self, key: str, request: LMRequest, reply: LMReply) -> LMReply:
         reply, paid = self._charged(request, reply)
-        await self.ledger.complete(key, self.run, reply, paid)
-        return reply
+        return await self.ledger.complete(key, self.run, reply, paid)
 
     def _charged(self, request: LMRequest, reply: LMReply, price_factor: float = 1.0) -> tuple[LMReply, Usage]:
         """The reply with its cost, and what is charged for it."""

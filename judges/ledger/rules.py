@@ -105,8 +105,7 @@ def carry_out(db: Connection, lease: Lease, steps: Sequence[Step]) -> list[Resul
         lease.undo()
         lease.unsure.update(step.key for step in steps)
         raise
-    if lease.unsure:
-        lease.unsure.difference_update(step.key for step in steps)
+    lease.unsure.difference_update(step.key for step in steps)
     for step in steps:
         if isinstance(step, Reserve):
             if step.key in work.granted:
@@ -146,15 +145,19 @@ class _Work:
 
     def complete(self, steps: Collection[Complete]) -> None:
         """Puts the replies in the places of the reservations, and what was paid on the runs' accounts."""
-        if unsure := self._lease.unsure & {step.key for step in steps}:
-            known = _known(self._db, list(unsure))
-            there = {key for key, row in known.items() if row[1] == "done" and row[2] == self._lease.worker}
-            steps = [step for step in steps if step.key not in there]
         if not steps:
             return
-        theirs = self._give_back([step.key for step in steps], End.UNSENT)
+        keys, worker = [step.key for step in steps], self._lease.worker
+        held = self._give_back(keys, End.UNSENT)
         # Somebody else was given this worker's call, and may be billed as well.
-        self._charge(theirs)
+        self._charge(row for row in held if row[1] != worker)
+        if sum(row[2] for row in held if row[1] == worker) < len(keys):
+            there = {key: row for key, row in _known(self._db, keys).items() if row[1] == "done"}
+            # Everybody reads what was there first.
+            self.results |= {key: _reply_of(row) for key, row in there.items()}
+            # What is ours and still open was written, and charged, by a commit that this worker was not told of.
+            ours = {key for key, row in there.items() if row[2] == worker and key in self._lease.open}
+            steps = [step for step in steps if step.key not in ours]
         self._file([(step, self._lease.open.get(step.key, ("{}", None))) for step in steps])
 
     def answer(self, steps: Collection[Answer]) -> None:
@@ -191,7 +194,7 @@ class _Work:
         if again:
             if unsure := self._lease.unsure.intersection(again):
                 # Reserved by a write that seemed to fail: it was not sent.
-                self._charge(self._give_back(list(unsure), End.UNSENT))
+                self._give_back(list(unsure), End.UNSENT)
             if sent := [key for key in again if key not in unsure]:
                 self._charge(self._db.rows(tables.held, sent))
             self._db.run(tables.drop, again)
@@ -254,14 +257,14 @@ class _Work:
         self._db.insert(tables.insert_replies, rows)
 
     def _give_back(self, keys: Collection[str], end: End) -> list[Any]:
-        """Takes what this worker holds for these calls off the accounts; returns what others hold."""
+        """Takes what this worker holds for these calls off the accounts; returns what it and others held."""
         held = self._db.rows(tables.held, list(keys))
         for run, owner, calls, tokens, cost in held:
             if owner == self._lease.worker:
                 billed, unsent = end is End.BILLED, end is End.UNSENT
                 tokens, cost = (0, 0) if billed else (-tokens, -cost)
                 self._add(run, -calls if unsent else 0, tokens, cost, failed=0 if unsent else calls)
-        return [row for row in held if row[1] != self._lease.worker]
+        return held
 
     def _charge(self, held: Iterable[Sequence[Any]]) -> None:
         """What pending calls have reserved stays on their runs' accounts, as calls that failed."""

@@ -91,9 +91,12 @@ class Ledger:
         assert isinstance(ended, LMReply | Reservation)
         return ended
 
-    async def complete(self, key: str, run: str, reply: LMReply, paid: Usage) -> None:
-        """Puts the reply in the place of the reservation, and `paid` on the run's account; durable on return."""
-        await self._ask(Complete(key, run, reply, paid))
+    async def complete(self, key: str, run: str, reply: LMReply, paid: Usage) -> LMReply:
+        """Puts the reply in the place of the reservation, and `paid` on the run's account; durable on return.
+
+        Returns the reply that the ledger now holds: another's, if that came first."""
+        there = await self._ask(Complete(key, run, reply, paid))
+        return replace(there, replayed=False) if isinstance(there, LMReply) else reply
 
     def answer(self, key: str, request: LMRequest, run: str, reply: LMReply, paid: Usage) -> bool:
         """Reserves and completes a call that was made elsewhere. It is paid, so it is kept and charged, whatever the

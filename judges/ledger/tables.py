@@ -200,7 +200,7 @@ def insert_new_calls(insert: Insert, number: int) -> ClauseElement:
 def insert_replies(insert: Insert, number: int) -> ClauseElement:
     """Into the places of the pending ones, and where nothing is. The first reply wins."""
     new = _insert(insert, calls, number)
-    taken = {name: new.excluded[name] for name in ("status", "run", "finished", *REPLY)}
+    taken = {name: new.excluded[name] for name in ("status", "run", "owner", "finished", *REPLY)}
     return new.on_conflict_do_update(index_elements=[calls.c.key], set_=taken, where=calls.c.status == PENDING)
 
 

@@ -170,3 +170,22 @@ def test_the_first_reply_wins_and_all_are_charged(ledger: Ledger, counting_model
     assert reply is not None
     assert reply.text == "first"
     assert ledger.spent("run") == Usage(2, 4, 1.0)
+
+
+def test_who_comes_late_gets_the_reply_that_is_kept(place: Path | str, counting_model: Models, run_sql: RunSql) -> None:
+    """So a run that is started again goes on from the replies that it had."""
+    asked = counting_model.request()
+    slow = counting_model(lambda _: LMReply("late", "stop", 10, 5, cost=0.5), delay=0.3)
+    with LedgerLM(slow, Ledger(place), "run") as late, LedgerLM(counting_model(), Ledger(place), "run") as other:
+
+        async def scene() -> tuple[LMReply, LMReply]:
+            call = asyncio.create_task(late.complete(asked))
+            while not slow.asked:
+                await asyncio.sleep(0.01)
+            run_sql(place, "UPDATE workers SET expires = 1.0")
+            return await other.complete(asked), await call
+
+        first, second = asyncio.run(scene())
+        assert first.text == second.text == "reply 0"
+        assert not second.replayed, "it was paid"
+        assert late.spent().cost == 0.501
