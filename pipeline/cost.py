@@ -115,12 +115,12 @@ def announce(cost: Cost, budget: Budget, say: Callable[[str], None], consent: Co
 
 def compared(cost: Cost, before: Usage, after: Usage) -> str:
     """What was expected beside what was spent since `before`, for people."""
-    tokens = _rounded(after.tokens - before.tokens)
-    said = f"spent now: {after.calls - before.calls:,} calls, {tokens} tokens"
+    spent = after - before
+    said = f"spent now: {spent.calls:,} calls, {_rounded(spent.tokens)} tokens"
     expected = f"expected were {cost.calls:,} and {_rounded(cost.prompt_tokens + cost.completion_tokens)}"
     if cost.simulated or after.unpriced or cost.unpriced:
         return f"{said}; {expected}"
-    return f"{said}, {after.cost - before.cost:.2f} dollars; {expected}, {cost.known:.2f} dollars"
+    return f"{said}, {spent.cost:.2f} dollars{spent.doubt}; {expected}, {cost.known:.2f} dollars"
 
 
 def check_models(models: Mapping[str, str], budget: Budget, known: Models) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from judges.lm import JudgeError, LMRequest
 
@@ -20,17 +20,41 @@ MOST_DOLLARS = 1_000_000
 @dataclass(frozen=True)
 class Usage:
     """`calls` sent, `tokens` (prompt and completion), `cost` in dollars (of the calls whose price is known).
-    `unpriced`: there were others."""
+    `unpriced`: there were others. `assumed`: those of the dollars that stand for `unsure` calls, as the most that each
+    can have cost, since nobody knows what it did."""
 
     calls: int = 0
     tokens: int = 0
     cost: float = 0.0
     unpriced: bool = False
+    # They tell how well the cost is known; what was spent is the same.
+    assumed: float = field(default=0.0, compare=False)
+    unsure: int = field(default=0, compare=False)
+
+    def __sub__(self, before: Usage) -> Usage:
+        """What came since."""
+        return Usage(
+            self.calls - before.calls,
+            self.tokens - before.tokens,
+            self.cost - before.cost,
+            self.unpriced,
+            self.assumed - before.assumed,
+            self.unsure - before.unsure,
+        )
 
     @property
     def dollars(self) -> float | None:
         """What all calls cost; None where a price is unknown: unknown is not zero."""
         return None if self.unpriced else self.cost
+
+    @property
+    def doubt(self) -> str:
+        """Which part of `cost` is assumed, to follow it in a sentence; empty where all is known."""
+        if self.unpriced or self.assumed <= 0:
+            return ""
+        calls = f"{self.unsure:,} call{'' if self.unsure == 1 else 's'}"
+        why = "a timeout, a lost connection, a stop, no usage told"
+        return f", {self.assumed:.4g} of them assumed for {calls} whose cost is not known ({why})"
 
 
 @dataclass(frozen=True)
@@ -111,7 +135,8 @@ class Budget:
             # Rounded to a trillionth, the ledger's unit: ten times 0.1 dollars must fit into 1 dollar.
             if cap is not None and round(used + more - cap, 12) > 0:
                 used_text, more_text, cap_text = (form.format(number) for number in (used, more, cap))
-                return f"{used_text} of {cap_text} {unit} are used up, and the next call could take {more_text}"
+                doubt = spent.doubt if unit == "dollars" else ""
+                return f"{used_text} of {cap_text} {unit} are used up{doubt}, and the next call could take {more_text}"
         return None
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from judges.ledger.connection import Connection, schema
-from judges.ledger.tables import VERSION
+from judges.ledger.tables import SINCE_2, VERSION
 from judges.lm import JudgeError
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ _OLD_OWNERS = "INSERT INTO workers SELECT DISTINCT owner, owner, ? FROM calls WH
 
 def connect(path: Path, read_only: bool) -> Connection:
     """Opens the file, and makes it where it is not there. `read_only`: the file is there and nothing is written.
-    A file of version 1 gets what it lacks, or is read as it is.
+    An old file gets what it lacks, or is read as it is.
 
     Raises:
         JudgeError: the path cannot be used, or the file is damaged, newer than this program, or not a ledger.
@@ -157,7 +157,7 @@ def _place_on_disk(path: Path) -> tuple[int, int] | None:
 
 
 def _complete(db: sqlite3.Connection) -> None:
-    """Makes what is missing of the tables, in a new file or one of version 1."""
+    """Makes what is missing of the tables, in a new file or an old one."""
     is_new = _is_empty(db)
     version = db.execute("PRAGMA user_version").fetchone()[0]
     for statement in schema("sqlite"):
@@ -167,6 +167,9 @@ def _complete(db: sqlite3.Connection) -> None:
             db.execute(statement)
         # Such a process kept its hold for an hour.
         db.execute(_OLD_OWNERS, (time.time() + 3600.0,))
+    if not is_new and version < 3:
+        for statement in SINCE_2:
+            db.execute(statement)
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     db.execute(f"PRAGMA user_version = {VERSION}")
 

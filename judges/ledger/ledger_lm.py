@@ -232,7 +232,8 @@ class LedgerLM:
         # What was reserved is no cost of the reply: that stays unknown.
         cost = reply.cost if 0 in told else paid
         reply = replace(reply, cost=None if cost is None else as_stored(cost), replayed=False)
-        return reply, Usage(1, prompt + completion, as_stored(paid or 0.0))
+        paid, unsure = as_stored(paid or 0.0), reply.cost is None
+        return reply, Usage(1, prompt + completion, paid, assumed=paid if unsure else 0.0, unsure=int(unsure))
 
     def _reservation(self, request: LMRequest) -> Usage:
         prompt_tokens, completion_tokens = reserved_tokens(request)

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from judges.ledger.connection import Connection, schema
-from judges.ledger.tables import VERSION
+from judges.ledger.tables import SINCE_2, VERSION
 from judges.lm import JudgeError
 from judges.redact import redact
 
@@ -14,6 +14,7 @@ SCHEMA = "gpa_judges"
 BUSY_SECONDS = 60
 _LOCK = 0x67706A31
 _VERSION = f"gpa-judges ledger {VERSION}"
+_OLD_VERSION = "gpa-judges ledger 2"
 # A process that is frozen within a transaction may hold up the others no longer than they wait. What a database or a
 # user has as defaults does not hold here: whoever had to wait has to see what the others have written meanwhile.
 _SETTINGS = (
@@ -33,7 +34,7 @@ class NoLedger(JudgeError):
 
 
 def connect(url: str, read_only: bool) -> Connection:
-    """Connects, and makes the tables where they are missing; not if `read_only`.
+    """Connects, and makes the tables where they are missing; not if `read_only`. Old ones get what they lack.
 
     Raises:
         JudgeError: no connection, or no ledger there; the message says what to do.
@@ -89,6 +90,13 @@ def _prepare(raw: Any, url: str, read_only: bool) -> None:
                 for statement in schema("postgresql"):
                     raw.execute(statement)
                 raw.execute(f"COMMENT ON TABLE calls IS '{_VERSION}'")
+                found = _VERSION
+    if found == _OLD_VERSION:
+        with raw.transaction():
+            raw.execute(_TAKE_LOCK)
+            if (found := _version(raw)) == _OLD_VERSION:
+                for statement in (*SINCE_2, f"COMMENT ON TABLE calls IS '{_VERSION}'"):
+                    raw.execute(statement)
                 found = _VERSION
     if found != _VERSION:
         raise JudgeError(f"ledger {url}: its schema {SCHEMA} is {found!r}: this program reads {_VERSION!r}")

@@ -80,8 +80,9 @@ class Drop:
 
 Step: TypeAlias = Find | Reserve | Complete | Answer | Drop
 Result: TypeAlias = LMReply | Reservation | BudgetExhausted | None
+_ACCOUNT = ("calls", "tokens", "cost", "failed", "assumed", "unsure")
 Account: TypeAlias = list[int]
-"""Calls, tokens, trillionths of a dollar, failed calls."""
+"""Calls, tokens, trillionths of a dollar, failed calls; trillionths that are assumed, and for how many calls."""
 
 
 def carry_out(db: Connection, lease: Lease, steps: Sequence[Step]) -> list[Result]:
@@ -125,10 +126,10 @@ def charge_dead(db: Connection, lease: Lease) -> None:
 
 def settled(total: Account, held: Iterable[Sequence[Any]]) -> Usage:
     """What is paid of an account: all but what is held by calls in flight."""
-    calls, tokens, cost, _ = total
+    calls, tokens, cost, _, assumed, unsure = total
     for row in held:
         calls, tokens, cost = calls - row[0], tokens - row[1], cost - row[2]
-    return Usage(calls, tokens, cost / TRILLION)
+    return Usage(calls, tokens, cost / TRILLION, assumed=assumed / TRILLION, unsure=unsure)
 
 
 class _Work:
@@ -140,7 +141,7 @@ class _Work:
         self._db = db
         self._lease = lease
         self._now = now
-        self._changes: defaultdict[str, Account] = defaultdict(lambda: [0, 0, 0, 0])
+        self._changes: defaultdict[str, Account] = defaultdict(lambda: [0] * len(_ACCOUNT))
         self._new: list[tuple[Any, ...]] = []
 
     def complete(self, steps: Collection[Complete]) -> None:
@@ -225,7 +226,7 @@ class _Work:
             kept = self.granted[step.key] = _kept(step)
             head = (step.key, "pending", run, self._lease.worker, self._now, step.most.tokens, cost, *kept)
             self._new.append((*head, *(None,) * (len(tables.NAMES[tables.calls]) - len(head))))
-            self._add(run, 1, step.most.tokens, cost)
+            self._add(run, calls=1, tokens=step.most.tokens, cost=cost)
             self.results[step.key] = Reservation.GRANTED
 
     def charge_dead(self) -> None:
@@ -253,7 +254,8 @@ class _Work:
             text, finish_reason, prompt, completion, cached, price, reasoning, sent = reply_values(step.reply)
             head = (step.key, "done", step.run, self._lease.worker, self._now, 0, cost, *kept)
             rows.append((*head, text, finish_reason, prompt, completion, cached, price, self._now, sent, reasoning))
-            self._add(step.run, 1, step.paid.tokens, cost)
+            assumed, unsure = trillionths(step.paid.assumed), step.paid.unsure
+            self._add(step.run, calls=1, tokens=step.paid.tokens, cost=cost, assumed=assumed, unsure=unsure)
         self._db.insert(tables.insert_replies, rows)
 
     def _give_back(self, keys: Collection[str], end: End) -> list[Any]:
@@ -261,20 +263,21 @@ class _Work:
         held = self._db.rows(tables.held, list(keys))
         for run, owner, calls, tokens, cost in held:
             if owner == self._lease.worker:
-                billed, unsent = end is End.BILLED, end is End.UNSENT
-                tokens, cost = (0, 0) if billed else (-tokens, -cost)
-                self._add(run, -calls if unsent else 0, tokens, cost, failed=0 if unsent else calls)
+                if end is End.BILLED:
+                    self._add(run, failed=calls, assumed=cost, unsure=calls)
+                else:
+                    ended = {"calls": -calls} if end is End.UNSENT else {"failed": calls}
+                    self._add(run, tokens=-tokens, cost=-cost, **ended)
         return held
 
     def _charge(self, held: Iterable[Sequence[Any]]) -> None:
         """What pending calls have reserved stays on their runs' accounts, as calls that failed."""
-        for run, _, calls, _, _ in held:
-            self._add(run, failed=calls)
+        for run, _, calls, _, cost in held:
+            self._add(run, failed=calls, assumed=cost, unsure=calls)
 
-    def _add(self, run: str, calls: int = 0, tokens: int = 0, cost: int = 0, failed: int = 0) -> None:
-        change = self._changes[run]
-        for place, more in enumerate((calls, tokens, cost, failed)):
-            change[place] += more
+    def _add(self, run: str, **more: int) -> None:
+        for name, number in more.items():
+            self._changes[run][_ACCOUNT.index(name)] += number
 
 
 def _must_last(step: Step) -> bool:
@@ -297,4 +300,4 @@ def _reply_of(row: Sequence[Any] | None) -> LMReply | None:
 
 def _account(db: Connection, run: str) -> Account:
     rows = db.rows(tables.accounts, [run])
-    return list(rows[0][1:]) if rows else [0, 0, 0, 0]
+    return list(rows[0][1:]) if rows else [0] * len(_ACCOUNT)

@@ -35,7 +35,7 @@ Keys: TypeAlias = Sequence[BindParameter[Any]]
 Insert: TypeAlias = "Callable[[Table], sqlite.Insert | postgresql.Insert]"
 """`insert` of a dialect: the one that knows `on_conflict_do_update`."""
 
-VERSION = 2
+VERSION = 3
 REPLY = (
     *("text", "finish_reason", "prompt_tokens", "completion_tokens", "cached_tokens", "cost"),
     *("reasoning_tokens", "sent"),
@@ -89,7 +89,19 @@ runs = Table(
     Column("tokens", BigInteger, nullable=False),
     Column("cost", BigInteger, nullable=False),
     Column("failed", BigInteger, nullable=False),
+    Column("assumed", BigInteger, nullable=False),
+    Column("unsure", BigInteger, nullable=False),
 )
+"""What runs have spent. `assumed`: of `cost`, what stands for calls of which nobody knows what they cost, `unsure`."""
+SINCE_2 = (
+    "ALTER TABLE runs ADD COLUMN assumed BIGINT NOT NULL DEFAULT 0",
+    "ALTER TABLE runs ADD COLUMN unsure BIGINT NOT NULL DEFAULT 0",
+    # What neither a reply nor a call in flight accounts for.
+    "UPDATE runs SET unsure = failed, assumed = cost - (SELECT coalesce(sum(CASE calls.status WHEN 'pending' THEN"
+    " calls.reserved_cost ELSE calls.cost END), 0) FROM calls WHERE calls.run = runs.run)",
+    "UPDATE runs SET assumed = 0 WHERE assumed < 0",
+)
+"""What the tables of version 2 lack."""
 workers = Table(
     "workers",
     metadata,
@@ -206,7 +218,9 @@ def insert_replies(insert: Insert, number: int) -> ClauseElement:
 
 def add_to_accounts(insert: Insert, number: int) -> ClauseElement:
     new = _insert(insert, runs, number)
-    sums = {name: runs.c[name] + new.excluded[name] for name in ("calls", "tokens", "cost", "failed")}
+    sums = {
+        name: runs.c[name] + new.excluded[name] for name in ("calls", "tokens", "cost", "failed", "assumed", "unsure")
+    }
     return new.on_conflict_do_update(index_elements=[runs.c.run], set_=sums)
 
 

@@ -87,8 +87,9 @@ def stats(place: Place) -> dict[str, Any]:
             times.append(_number(call.finished))
             for sums in (runs[str(call.run)], models[call.model]):
                 _add(sums, call)
-        for run, calls, tokens, cost, failed in db.rows(tables.all_accounts):
-            runs[run]["account"] = {"calls": calls, "tokens": tokens, "dollars": cost / TRILLION, "failed": failed}
+        for run, calls, tokens, cost, failed, assumed, unsure in db.rows(tables.all_accounts):
+            account = {"calls": calls, "tokens": tokens, "dollars": cost / TRILLION, "failed": failed}
+            runs[run]["account"] = account | {"assumed": assumed / TRILLION, "unsure": unsure}
         now = time.time()
         alive = living(db, now)
         return {

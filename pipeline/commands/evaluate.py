@@ -47,7 +47,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
     parts.append(metrics_table(found.metrics, MEASURED))
     outcomes = ", ".join(f"{count} {name}" for name, count in found.outcomes.items())
     cached = f" ({found.cached:.0%} of the prompts' from the provider's cache)" if found.cached else ""
-    cost = money(found.cost, found.simulated)
+    cost = money(found.cost, found.simulated, found.usage.doubt)
     lines = [f"Judgments: {outcomes}"]
     if found.warnings:
         lines.append(f"WARNING, replies that were repaired in reading: {warnings_in_words(found.warnings)}")

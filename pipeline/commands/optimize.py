@@ -48,7 +48,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
         rows.append([name, changed, gain, str(found["trials"]), str(found["judge_calls"]), found["program"]])
     rule = ", ".join(f"{key} {value}" for key, value in suite.rule.to_json().items())
     programs = run.folder.programs(TUNED)
-    cost = f"{usage.calls:,} calls, {usage.tokens:,} tokens, {money(usage.dollars, run.simulated)}"
+    cost = f"{usage.calls:,} calls, {usage.tokens:,} tokens, {money(usage.dollars, run.simulated, usage.doubt)}"
     about = f"decision rule: {rule}\nprograms: {programs}\nCost: {cost}"
     following = f"Next, on the testset:\n  {command('validate', run.folder.path)}"
     if suite.hash == run.suite.hash:

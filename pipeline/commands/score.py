@@ -56,7 +56,8 @@ def run(args: argparse.Namespace, out: Output) -> int:
     rows = [["dimension", "champion", "program", "model"]]
     rows += [[name, j.uri, j.program.hash, j.program.knobs.model] for name, j in done.champions.items()]
     outcomes = ", ".join(f"{number} {name}" for name, number in done.outcomes.items()) or "none"
-    cost = f"{done.usage.calls:,} calls, {done.usage.tokens:,} tokens, {money(done.cost, done.simulated)}"
+    dollars = money(done.cost, done.simulated, done.usage.doubt)
+    cost = f"{done.usage.calls:,} calls, {done.usage.tokens:,} tokens, {dollars}"
     lines = [
         f"{done.new} of {done.traces} traces were new: {done.scores} scores and {done.findings} findings logged",
         f"Judgments: {outcomes}",

@@ -206,7 +206,7 @@ def _outcomes(result: Result) -> str:
 
 
 def _cost(result: Result) -> str:
-    return money(result.cost, result.simulated)
+    return money(result.cost, result.simulated, result.usage.doubt)
 
 
 def _rows(pairs: Iterable[tuple[str, str]]) -> str:

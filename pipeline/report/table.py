@@ -91,11 +91,11 @@ def reader(model: str, simulated: bool) -> str:
     return f"{model} (a simulated model)" if simulated else model
 
 
-def money(cost: float | None, simulated: bool) -> str:
-    """`simulated`: the judges are, but a reflection model may not be."""
+def money(cost: float | None, simulated: bool, doubt: str = "") -> str:
+    """`simulated`: the judges are, but a reflection model may not be. `doubt`: see `Usage`."""
     if simulated and cost == 0:
         return "free: the model is simulated"
-    return "unknown: no price is known for the model" if cost is None else f"{cost:.4f} dollars"
+    return "unknown: no price is known for the model" if cost is None else f"{cost:.4f} dollars{doubt}"
 
 
 def _headline(result: Result) -> str:
@@ -188,7 +188,7 @@ def notes(result: Result) -> list[str]:
 
 
 def _verdict(result: Result) -> str:
-    cost = money(result.cost, result.simulated)
+    cost = money(result.cost, result.simulated, result.usage.doubt)
     lines = [f"Verdict: {verdict_line(result)}"]
     if result.sides:
         lines.append(f"  in brackets: {INTERVAL}, of tuned - {result.before} or tuned - control")

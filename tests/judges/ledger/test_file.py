@@ -69,7 +69,7 @@ def test_a_newer_ledger_is_refused(path: Path) -> None:
     Ledger(path).close()
     with closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA user_version = 99")
-    with pytest.raises(JudgeError, match="version 99: this program reads versions 1 to 2"):
+    with pytest.raises(JudgeError, match="version 99: this program reads versions 1 to 3"):
         Ledger(path)
 
 

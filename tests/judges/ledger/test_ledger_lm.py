@@ -161,6 +161,25 @@ def test_a_failure_that_cannot_be_billed_is_a_call_and_no_more(ledger: Ledger, c
     assert (lm.spent(), ledger.failed("run")) == (Usage(1, 0, 0.0), 1)
 
 
+def test_which_part_of_what_was_spent_is_assumed_is_told(ledger: Ledger, counting_model: Models) -> None:
+    def answer(request: LMRequest) -> LMReply:
+        if request.repeat == 0:
+            raise LMError("timeout", "no reply within 1 s")
+        if request.repeat == 1:
+            raise LMError("provider_error", "boom", billed=False)
+        return LMReply("x", prompt_tokens=7 if request.repeat == 2 else 0, completion_tokens=5)
+
+    lm = LedgerLM(counting_model(answer), ledger, "run", Budget(dollars=0.75), cost_of=lambda *_: 0.25)
+    counting_model.ask_at_once(lm, *(counting_model.request(repeat=repeat) for repeat in range(4)))
+    spent = lm.spent()
+    assert (spent.calls, spent.cost, spent.assumed, spent.unsure) == (4, 0.75, 0.5, 2)
+    why = "a timeout, a lost connection, a stop, no usage told"
+    assert spent.doubt == f", 0.5 of them assumed for 2 calls whose cost is not known ({why})"
+    with pytest.raises(BudgetExhausted, match=r"0.75 of 0.75 dollars are used up, 0.5 of them assumed for 2 calls"):
+        counting_model.ask(lm, counting_model.request(repeat=4))
+    assert (spent - spent).doubt == Usage(2, 8, 0.5).doubt == ""
+
+
 def test_a_cancelled_leader_hands_over(ledger: Ledger, counting_model: Models) -> None:
     model = counting_model(delay=0.1)
     lm = LedgerLM(model, ledger, "run")

@@ -98,8 +98,23 @@ def test_a_newer_ledger_in_a_database_is_refused(postgres: PostgresServer) -> No
     Ledger(url).close()
     with postgres.connect("postgres") as db:
         db.execute("COMMENT ON TABLE gpa_judges.calls IS 'gpa-judges ledger 99'")
-    with pytest.raises(JudgeError, match="'gpa-judges ledger 99': this program reads 'gpa-judges ledger 2'"):
+    with pytest.raises(JudgeError, match="'gpa-judges ledger 99': this program reads 'gpa-judges ledger 3'"):
         Ledger(url)
+
+
+def test_an_old_ledger_in_a_database_gets_what_it_lacks(postgres: PostgresServer, counting_model: Models) -> None:
+    url = postgres.empty()
+    with LedgerLM(counting_model(), Ledger(url), "run") as lm:
+        counting_model.ask(lm, counting_model.request())
+    with postgres.connect("postgres") as db:
+        db.execute("ALTER TABLE gpa_judges.runs DROP COLUMN assumed, DROP COLUMN unsure")
+        db.execute("UPDATE gpa_judges.runs SET cost = cost + 2000000000, calls = calls + 1, failed = 1")
+        db.execute("COMMENT ON TABLE gpa_judges.calls IS 'gpa-judges ledger 2'")
+    with Ledger(url) as ledger:
+        spent = ledger.spent("run")
+    assert (spent.cost, spent.assumed, spent.unsure) == (0.003, 0.002, 1)
+    with Ledger(url, read_only=True) as ledger:
+        assert ledger.spent("run").assumed == 0.002
 
 
 def test_a_user_who_may_only_read_can_replay(postgres: PostgresServer, counting_model: Models) -> None:

@@ -202,7 +202,7 @@ def test_a_ledger_of_version_1_is_read_and_completed(tmp_path: Path, run_sql: Ru
         CREATE TABLE identity AS SELECT 'abc' AS id;
         PRAGMA application_id = 1735420465;
         PRAGMA user_version = 1;
-        INSERT INTO runs VALUES ('run', 3, 26, 3000000000, 0);
+        INSERT INTO runs VALUES ('run', 4, 26, 5000000000, 1);
     """
     for statement in statements.split(";"):
         run_sql(place, statement)
@@ -221,8 +221,10 @@ def test_a_ledger_of_version_1_is_read_and_completed(tmp_path: Path, run_sql: Ru
     with Ledger(place) as ledger:
         assert ledger.find(request.key) == kept
         assert ledger.identity() == "abc"
-        assert ledger.spent("run") == Usage(1, 10, 0.001), "for an hour they may be of a living process"
+        spent = ledger.spent("run")
+        assert spent == Usage(2, 10, 0.003), "for an hour they may be of a living process"
+        assert (spent.assumed, spent.unsure) == (0.002, 1), "no reply tells of it"
         step = Reserve("new", request, "run", Usage(1, 1), Budget())
         ledger.do(step).result()
     with Ledger(place) as ledger:
-        assert ledger.failed("run") == 1, "the new one was left by a closed ledger"
+        assert ledger.failed("run") == 2, "the new one was left by a closed ledger"

@@ -131,3 +131,14 @@ def test_the_cost_is_said_before_and_beside_what_was_spent(
 def test_a_price_has_two_or_three_numbers(price: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", "data.jsonl", "--model", "openai/x", "--price", *price]) == 2
     assert "accepted are 2 or 3 numbers (IN OUT [CACHED])" in capsys.readouterr().err
+
+
+def test_what_is_assumed_of_the_cost_is_told(
+    scripted_server: type[ScriptedServer], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The server tells no usage, so each call counts as the most that it can have cost."""
+    with scripted_server(lambda _: scripted_server.answer(body=scripted_server.chat(CLEAN, usage=None))) as server:
+        assert evaluate(server, "--price", "1", "1") == 0
+    said = capsys.readouterr()
+    assert "of them assumed for 6 calls whose cost is not known (" in said.err, "spent now"
+    assert "of them assumed for 6 calls whose cost is not known (" in said.out, "Cost"
