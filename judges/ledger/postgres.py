@@ -15,6 +15,15 @@ BUSY_SECONDS = 60
 _LOCK = 0x67706A31
 _VERSION = f"gpa-judges ledger {VERSION}"
 _OLD_VERSION = "gpa-judges ledger 2"
+# Those of the URL go before. A host that has gone without a word is given up within a minute, not after hours.
+_PARAMETERS = {
+    "fallback_application_name": "gpa-judges ledger",
+    "connect_timeout": BUSY_SECONDS // 2,
+    "keepalives_idle": BUSY_SECONDS // 2,
+    "keepalives_interval": BUSY_SECONDS // 12,
+    "keepalives_count": 6,
+    "tcp_user_timeout": BUSY_SECONDS * 1000,
+}
 # A process that is frozen within a transaction may hold up the others no longer than they wait. What a database or a
 # user has as defaults does not hold here: whoever had to wait has to see what the others have written meanwhile.
 _SETTINGS = (
@@ -44,9 +53,12 @@ def connect(url: str, read_only: bool) -> Connection:
     except ImportError as error:
         raise JudgeError(f"ledger {url} needs psycopg: pip install 'gpa-judges[postgres]' ({error})") from error
     try:
-        raw: psycopg.Connection[Any] = psycopg.connect(
-            url, autocommit=True, client_encoding="utf8", fallback_application_name="gpa-judges ledger"
-        )
+        parameters: dict[str, Any] = {
+            **_PARAMETERS,
+            **psycopg.conninfo.conninfo_to_dict(url),
+            "client_encoding": "utf8",
+        }
+        raw: psycopg.Connection[Any] = psycopg.connect(**parameters, autocommit=True)
         try:
             raw.execute(_SETTINGS)
             _prepare(raw, url, read_only)

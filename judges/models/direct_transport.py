@@ -121,6 +121,8 @@ def _headers(endpoint: str) -> dict[str, str]:
 def _proxy(scheme: str, host: str) -> str | None:
     """The environment's proxy for this host."""
     proxy = None if urllib.request.proxy_bypass(host) else urllib.request.getproxies().get(scheme)
+    if proxy and "://" in proxy and urlsplit(proxy).scheme.lower() not in ("http", "https"):
+        raise JudgeError(f"{scheme}_proxy of the environment ({redact_url(proxy)}): accepted is a proxy of HTTP")
     return f"http://{proxy}" if proxy and "://" not in proxy else proxy
 
 

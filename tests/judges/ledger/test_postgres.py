@@ -103,3 +103,12 @@ def test_a_user_may_be_given_a_schema(postgres: PostgresServer, counting_model: 
         with postgres.connect("postgres") as db:
             db.execute("DROP OWNED BY guest")
             db.execute("DROP ROLE guest")
+
+
+def test_a_host_that_is_gone_is_given_up_soon(postgres: PostgresServer) -> None:
+    with Ledger(f"{postgres.empty()}?keepalives_idle=7&application_name=mine") as ledger:
+        used = ledger._reader[0].raw.info.get_parameters()
+    assert (used["keepalives_idle"], used["application_name"]) == ("7", "mine"), "the URL's go before"
+    assert int(used["connect_timeout"]) <= 60
+    assert int(used["keepalives_interval"]) * int(used["keepalives_count"]) <= 60
+    assert int(used["tcp_user_timeout"]) <= 60_000

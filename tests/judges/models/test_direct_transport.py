@@ -136,6 +136,7 @@ def test_a_body_that_cannot_be_decoded_is_a_failure(direct: ModelClient, scripte
         ("OPENAI_BASE_URL", "http://me:hidden-12345678@127.0.0.1:9/v1"),
         ("OPENAI_API_KEY", "sk-hidden-1234\nsk-hidden-5678"),
         ("OPENAI_PROJECT", "proj\r1"),
+        ("http_proxy", "socks5://me:hidden-12345678@127.0.0.1:1"),
     ],
 )
 def test_an_environment_that_cannot_be_is_told_and_costs_nothing(
