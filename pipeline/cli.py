@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from judges.redact import redact
 from pipeline.commands import COMMANDS
+from pipeline.commands.arguments import add_json
 from pipeline.commands.output import Output
 
 BAD_INPUT = 2
@@ -52,7 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = _parser().parse_args(words)
     except _UsageError as error:
         return Output(error.command, json_wanted="--json" in words).fail("UsageError", str(error), BAD_INPUT)
-    out = Output(args.command, json_wanted=args.json)
+    step = getattr(args, "step", "")
+    out = Output(f"{args.command} {step}".rstrip(), json_wanted=args.json)
     try:
         code = COMMANDS[args.command].run(args, out)
         if sys.stdout is not None:
@@ -120,7 +122,7 @@ def _parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         command.configure(one)
-        one.add_argument("--json", action="store_true", help="print one JSON document on stdout, all else on stderr")
+        add_json(one)
     return parser
 
 

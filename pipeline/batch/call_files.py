@@ -25,7 +25,8 @@ class CallFiles:
     """`with CallFiles(path) as files:` and `files.add(request)`: nothing is there before the end, then all of it.
 
     One file has the name that was given; of several, `calls.jsonl` becomes `calls-1.jsonl`, `calls-2.jsonl` ... What
-    an earlier export has left under these names is replaced. `files`: each, and the model and endpoint of its calls.
+    an earlier export has left under these names (`earlier`) is replaced. `files`: each, and the model and endpoint of
+    its calls.
     """
 
     def __init__(self, path: Path) -> None:
@@ -33,7 +34,7 @@ class CallFiles:
         self.files: dict[Path, tuple[str, str]] = {}
         self.bytes = 0
         self._lines = Lines()
-        self._old = _earlier(path)
+        self.earlier = _earlier(path)
         self._parts: list[tuple[str, IO[bytes], tuple[str, str]]] = []
         self._open: dict[tuple[str, str], _Part] = {}
 
@@ -79,7 +80,7 @@ class CallFiles:
             os.chmod(name, 0o644)
             os.replace(name, path)
             self.files[path] = target
-        for path in self._old:
+        for path in self.earlier:
             if path not in self.files:
                 path.unlink()
 

@@ -10,25 +10,28 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from glob import glob
 from pathlib import Path
 from typing import Any
 
 from judges.ledger.budget import Usage, reserved_tokens
 from judges.lm import BudgetExhausted, LMRequest
 from judges.models.connect import is_simulated
+from labeled_traces.files import read_text, write_lines
 from pipeline.batch.call_files import CallFiles
 from pipeline.batch.elsewhere import Elsewhere, run_elsewhere
 from pipeline.batch.prices import BatchPrices
 from pipeline.batch.replies import Replies, read_replies, shown
 from pipeline.batch.submissions import check_settled
 from pipeline.config import PipelineError
-from pipeline.cost import announce
 from pipeline.dry_run import prompt_tokens
 from pipeline.measure import Evaluation, Measurement, open_evaluation
 from pipeline.prepare import Say
 
 _AT_ONCE = 32
 """So many replies are filed side by side."""
+_EXPORTED = "exported.txt"
+"""In the folder of the evaluation: where its calls went last."""
 _NAMED = 10
 """So many lines that are wrong are named one by one."""
 
@@ -66,13 +69,16 @@ def export_calls(work: Measurement, path: Path, say: Say) -> Exported:
     """
     check_settled(path)
     task = open_evaluation(work, say)
-    announce(task.cost(), work.budget, say)
     with task.open_lm() as lm, CallFiles(path) as files:
         plan = _Export(task, files, lm.spent())
         asked = Elsewhere(lm, note=plan.add)
         run_elsewhere(task, asked)
         if plan.left and not plan.calls:
-            raise BudgetExhausted(f"no call is exported: {plan.why}")
+            stays = (
+                f"; {', '.join(map(str, files.earlier))} of an earlier export is still there" if files.earlier else ""
+            )
+            raise BudgetExhausted(f"no call is exported: {plan.why}{stays}")
+    write_lines(task.out / _EXPORTED, [str(path)])
     return Exported(
         files=tuple(files.files),
         targets=tuple(files.files.values()),
@@ -125,7 +131,8 @@ class _Export:
 class Imported:
     """`filed`: replies that are new to the ledger; `known`: those that it held. `errors`: kind -> calls that the files
     do not answer. `repeated`: replies to a call that had one before in the files. `missing`: calls that still have no
-    reply; `waiting`: judgments whose call follows from a plan. `passed`: says which cap of the budget is passed."""
+    reply; `waiting`: judgments whose call follows from a plan. `passed`: says which cap of the budget is passed.
+    `exported`: where the calls were written; empty: nobody knows."""
 
     filed: int
     known: int
@@ -138,6 +145,7 @@ class Imported:
     cost: float | None
     simulated: bool
     passed: str | None
+    exported: str
     results: Path
 
     def to_json(self) -> dict[str, Any]:
@@ -151,13 +159,14 @@ def import_replies(work: Measurement, paths: Sequence[Path], say: Say) -> Import
         PipelineError, JudgeError, TraceError, LeakageError: bad input. Lines that cannot be read, and replies to calls
             of another evaluation, are named after all others have been filed.
     """
-    replies = read_replies(paths)
+    replies = read_replies(_there(paths, say))
     task = open_evaluation(work, say)
     with task.open_lm() as lm:
         asked = Elsewhere(lm, replies, BatchPrices(work.prices))
         run_elsewhere(task, asked, _AT_ONCE)
         spent = lm.spent()
     _refuse(replies, asked)
+    note = task.out / _EXPORTED
     return Imported(
         filed=asked.filed,
         known=asked.known,
@@ -170,8 +179,27 @@ def import_replies(work: Measurement, paths: Sequence[Path], say: Say) -> Import
         cost=spent.dollars,
         simulated=all(is_simulated(one.knobs.model) for one in task.suite.programs.values()),
         passed=work.budget.excess(spent, Usage()),
+        exported=read_text(note).strip() if note.is_file() else "",
         results=task.out,
     )
+
+
+def _there(paths: Sequence[Path], say: Say) -> list[Path]:
+    """The files; a pattern that the shell has left as it is, since no file is like it, is none.
+
+    Raises:
+        PipelineError: nothing is left.
+    """
+    found = []
+    for path in paths:
+        is_pattern = bool(set("*?[") & set(str(path))) and not path.exists()
+        alike = sorted(map(Path, glob(str(path)))) if is_pattern else [path]
+        if not alike:
+            say(f"no file is like {path}")
+        found += alike
+    if not found:
+        raise PipelineError(f"no file of replies is like {', '.join(map(str, paths))}: accepted is one at least")
+    return list(dict.fromkeys(found))
 
 
 def _refuse(replies: Replies, asked: Elsewhere) -> None:

@@ -52,13 +52,24 @@ def ledger(text: str) -> Path | str:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def add_calls(parser: argparse.ArgumentParser, budget: str = "budget") -> None:
-    """How calls are made and what they may cost; `budget` says what the caps hold for."""
+def add_json(parser: argparse.ArgumentParser, default: Any = False) -> None:
+    """`default`: argparse.SUPPRESS for a step of a command, which must not take back what stood before it."""
+    said = "print one JSON document on stdout, all else on stderr"
+    parser.add_argument("--json", action="store_true", default=default, help=said)
+
+
+def add_calls(parser: argparse.ArgumentParser, budget: str = "budget", *, sent: bool = True) -> None:
+    """How calls are made and what they may cost; `budget` says what the caps hold for. `sent`: this command sends them;
+    one that does not takes the same options, so that its command line may be that of the one that does."""
+
+    def said(text: str) -> str:
+        return text if sent else argparse.SUPPRESS
+
     parser.add_argument("--seed", type=seed, default=0, metavar="N", help="seed of the calls (0)")
-    parser.add_argument("--concurrency", type=count, default=8, metavar="N", help="judgments in flight (8)")
-    parser.add_argument("--timeout", type=amount, default=60.0, metavar="SECONDS", help="for each attempt (60)")
-    parser.add_argument("--rpm", type=count, metavar="N", help="requests a minute at most, of each model")
-    parser.add_argument("--tpm", type=count, metavar="N", help="tokens a minute at most, of prompts and replies")
+    parser.add_argument("--concurrency", type=count, default=8, metavar="N", help=said("judgments in flight (8)"))
+    parser.add_argument("--timeout", type=amount, default=60.0, metavar="SECONDS", help=said("for each attempt (60)"))
+    parser.add_argument("--rpm", type=count, metavar="N", help=said("requests a minute at most, of each model"))
+    parser.add_argument("--tpm", type=count, metavar="N", help=said("tokens a minute at most, of prompts and replies"))
     parser.add_argument("--max-calls", type=count, metavar="N", help=budget)
     parser.add_argument("--max-tokens", type=count, metavar="N", help=f"{budget}, of prompts and replies together")
     parser.add_argument("--max-dollars", type=amount, metavar="X", help=budget)
@@ -76,13 +87,14 @@ def add_price(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_consent(parser: argparse.ArgumentParser, default: str) -> None:
-    """Whether a large cost is asked about; `default` names the limit where none is given."""
+def add_consent(parser: argparse.ArgumentParser, default: str, *, capped: bool = True) -> None:
+    """Whether a large cost is asked about; `default` names the limit where none is given. `capped`: the command also
+    takes a cap in dollars."""
     parser.add_argument(
         "--ask-above",
         type=amount,
         metavar="DOLLARS",
-        help=f"ask before more is spent than this ({default}); not with a cap in dollars",
+        help=f"ask before more is spent than this ({default}){'; not with a cap in dollars' if capped else ''}",
     )
     parser.add_argument("--yes", action="store_true", help="agree to the expected cost")
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.commands.arguments import add_consent, add_price
+from pipeline.commands.arguments import add_consent, add_json, add_price
 from pipeline.commands.evaluation import add_evaluation, measurement, same_options
 from pipeline.commands.output import Output
 from pipeline.hints import command
@@ -33,6 +33,7 @@ for each. Some calls follow from replies: judges of plans are shown the plan tha
 that was cut is asked for again with a larger limit. Export again until nothing is missing, or let `evaluate` make the
 calls that are left. `gpa-judges batch STEP --help` explains each step; simulated/default is a model to try it out.
 """
+CALLS = "calls.jsonl"
 _EXPORT = """\
 example:
   gpa-judges batch export data.jsonl --model openai/gpt-5 --repeats 3 --out calls.jsonl
@@ -46,7 +47,8 @@ _IMPORT = """\
 example:
   gpa-judges batch import data.jsonl --model openai/gpt-5 --repeats 3 --replies replies-*.jsonl errors-*.jsonl
 
-Reads replies into the evaluation's ledger, in any order, complete or not, as often as you like. Lines may be
+Reads replies into the evaluation's ledger, in any order, complete or not, as often as you like. A pattern that no file
+is like is left out: a batch without errors leaves no file of them. Lines may be
   {"custom_id": ..., "response": {"status_code": 200, "body": {...}}, "error": null}     OpenAI, and its error files
   {"custom_id": ..., "result": {"type": "succeeded", "message": {...}}}                  Anthropic
   {"custom_id": ..., "text": "the reply"}                                                a person or another system
@@ -74,17 +76,18 @@ errors-<batch>.jsonl beside the calls. Then `gpa-judges batch import`.
 def configure(parser: argparse.ArgumentParser) -> None:
     steps = parser.add_subparsers(dest="step", metavar="STEP", required=True)
     one = _step(steps, "export", "write the calls that an evaluation still has to make", _EXPORT)
-    add_evaluation(one, results=("--results",))
-    one.add_argument("--out", type=Path, default=Path("calls.jsonl"), metavar="FILE", help="(calls.jsonl)")
+    add_evaluation(one, results=("--results",), sent=False)
+    calls = Path(CALLS)
+    one.add_argument("--out", type=Path, default=calls, metavar="FILE", help=f"the file of calls to write ({calls})")
     one = _step(steps, "import", "read replies into the evaluation's ledger", _IMPORT)
-    add_evaluation(one)
+    add_evaluation(one, sent=False)
     one.add_argument("--replies", type=Path, nargs="+", required=True, metavar="FILE", help="replies and errors")
     one = _step(steps, "submit", "send calls to a batch API", _SUBMIT)
     one.add_argument("calls", type=Path, nargs="+", metavar="CALLS", help="files that `batch export` wrote")
     one.add_argument("--model", required=True, metavar="NAME", help="the model that export was given")
     one.add_argument("--endpoint", default="", metavar="URL", help="base URL of a server with OpenAI's batch API")
     add_price(one)
-    add_consent(one, "10, for all files together")
+    add_consent(one, "10, for all files together", capped=False)
     for name, what, epilog in (("status", "how batches stand", ""), ("fetch", "save what batches gave", _FETCH)):
         one = _step(steps, name, what, epilog)
         one.add_argument("calls", type=Path, nargs="+", metavar="CALLS", help="files that were submitted")
@@ -94,7 +97,7 @@ def _step(steps: Any, name: str, help_text: str, epilog: str) -> argparse.Argume
     parser: argparse.ArgumentParser = steps.add_parser(
         name, help=help_text, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    add_json(parser, argparse.SUPPRESS)
     return parser
 
 
@@ -173,7 +176,7 @@ def _imported(done: Imported) -> list[str]:
 
 
 def _after_import(args: argparse.Namespace, done: Imported) -> list[str]:
-    again = f"  {command('batch', 'export', *same_options(args), '--out', 'calls.jsonl')}    (what is missing)"
+    again = f"  {command('batch', 'export', *same_options(args), '--out', done.exported or CALLS)}    (what is missing)"
     ends = "makes the missing calls" if done.missing else "ends without a call"
     return [*([again] if done.missing else []), f"  {command('evaluate', *same_options(args))}    ({ends})"]
 

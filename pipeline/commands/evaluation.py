@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 PARTS = {"train": ("trainset",), "val": ("valset",), "test": ("testset",), "dev": ("trainset", "valset")}
 
 
-def add_evaluation(parser: argparse.ArgumentParser, *, results: tuple[str, ...] = ("--results", "--out")) -> None:
-    """`results`: the names of the option for the folder of judgments, metrics and ledger."""
+def add_evaluation(
+    parser: argparse.ArgumentParser, *, results: tuple[str, ...] = ("--results", "--out"), sent: bool = True
+) -> None:
+    """`results`: the names of the option for the folder of judgments, metrics and ledger. `sent`: see `add_calls`."""
     parser.add_argument("data", type=Path, metavar="DATA", help="a file that `gpa-judges import` wrote")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--judges", type=Path, metavar="DIR", help="judge programs, an exported folder, or a tuned run")
@@ -44,7 +46,7 @@ def add_evaluation(parser: argparse.ArgumentParser, *, results: tuple[str, ...] 
         help="where calls are kept, also of several evaluations: a file, or postgresql://USER@HOST/DB",
     )
     parser.add_argument("--force", action="store_true", help="write over another evaluation in that folder")
-    add_calls(parser)
+    add_calls(parser, sent=sent)
 
 
 def same_options(args: argparse.Namespace) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.commands.arguments import amount, ledger
+from pipeline.commands.arguments import add_json, amount, ledger
 from pipeline.commands.output import Output
 
 HELP = "What a ledger of calls holds and has cost; its replies to a file and into another ledger; old replies out."
@@ -24,7 +24,7 @@ leaves what runs have spent, so their budgets hold; calls that are in flight sta
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = parser.add_subparsers(dest="step", metavar="STEP", required=True)
     stats = actions.add_parser("stats", help="runs, models, tokens, dollars, calls in flight, size")
     export = actions.add_parser("export", help="write all replies to a file (JSON Lines)")
     take = actions.add_parser("import", help="read such a file into a ledger, which is made if it is not there")
@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     take.add_argument("file", type=Path, metavar="FILE", help="what `ledger export` wrote")
     for action in (stats, export, take, prune):
         action.add_argument("place", type=ledger, metavar="LEDGER", help="a file or postgresql://USER@HOST/DATABASE")
-        action.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+        add_json(action, argparse.SUPPRESS)
     export.add_argument("file", type=Path, metavar="FILE", help="the file to write")
     export.add_argument("--force", action="store_true", help="write over another file")
     prune.add_argument("--older-than", type=amount, metavar="DAYS", help="that came earlier")
@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, out: Output) -> int:
-    action = {"stats": _stats, "export": _export, "import": _import, "prune": _prune}[args.action]
+    action = {"stats": _stats, "export": _export, "import": _import, "prune": _prune}[args.step]
     action(args, out)
     return 0
 

@@ -239,6 +239,76 @@ def test_judges_of_several_models_are_submitted_each_to_its_own(
     assert third == "  have calls-3.jsonl answered: batches of gemini are not sent from here"
 
 
+def test_a_pattern_that_no_file_is_like_is_left_out(
+    batch: Callable[..., dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    batch("export", "data.jsonl", *DEFAULT)
+    replies("replies-1[a].jsonl", replies("replies-2.jsonl")[:4])
+    given = ("import", "data.jsonl", *DEFAULT, "--replies")
+    assert main(["batch", *given, "replies-*.jsonl", "errors-*.jsonl", "replies-1[a].jsonl"]) == 0
+    told = capsys.readouterr()
+    assert "batch import: no file is like errors-*.jsonl\n" in told.err
+    assert "36 replies filed, 0 were there before\n4 repeated" in told.out
+    error = batch(*given, "errors-*.jsonl", "e?.jsonl", code=2)["error"]["message"]
+    assert error == "no file of replies is like errors-*.jsonl, e?.jsonl: accepted is one at least"
+    assert "none.jsonl: cannot be read" in batch(*given, "none.jsonl", code=2)["error"]["message"]
+
+
+@pytest.mark.usefixtures("place")
+def test_what_it_costs_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """At the price of a batch, of the calls that are written."""
+    assert main(["batch", "export", "data.jsonl", "--model", "openai/any", "--price", "1", "10"]) == 0
+    told = capsys.readouterr()
+    assert (told.out + told.err).count("dollars") == 1
+    assert "in a batch at most" in told.out
+
+
+def test_an_export_that_fails_says_that_earlier_calls_are_still_there(batch: Callable[..., Any]) -> None:
+    priced = ("--model", "openai/any", "--price", "1", "10", "--max-dollars", "0.0001")
+    few = ("export", "data.jsonl", *priced, "--out", "my.jsonl")
+    assert "earlier" not in batch(*few, code=4)["error"]["message"]
+    batch(*few[:-3], "9", *few[-2:])
+    assert "; my.jsonl of an earlier export is still there; " in batch(*few, code=4)["error"]["message"]
+    assert Path("my.jsonl").exists()
+
+
+def test_the_next_export_is_to_the_same_place(batch: Callable[..., Any], capsys: pytest.CaptureFixture[str]) -> None:
+    batch("export", "data.jsonl", *DEFAULT, "--out", "some where/my.jsonl")
+    replies(rows=[json.loads(line) for line in answers(Path("some where/my.jsonl"))])
+    assert main(["batch", "import", "data.jsonl", *DEFAULT, "--replies", "replies.jsonl"]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "batch export" in line]
+    assert shlex.split(line.split("    (")[0])[-2:] == ["--out", "some where/my.jsonl"]
+
+
+def test_help_of_a_step_holds_what_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = {}
+    for step in ("export", "import", "submit", "status", "fetch"):
+        with pytest.raises(SystemExit):
+            main(["batch", step, "--help"])
+        shown[step] = capsys.readouterr().out
+        assert "--json" in shown[step]
+    for step in ("export", "import"):
+        assert not {"--rpm", "--tpm", "--timeout", "--concurrency"} & set(shown[step].split())
+        assert "--max-dollars" in shown[step]
+    assert "cap in dollars" not in shown["submit"]
+    assert "the file of calls to write (calls.jsonl)" in shown["export"]
+
+
+@pytest.mark.usefixtures("place")
+def test_options_of_calls_go_on_to_the_command_that_makes_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """One command line does for all: what speaks of sending is taken by the steps that send nothing."""
+    assert main(["batch", "export", "data.jsonl", *DEFAULT, "--rpm", "7"]) == 0
+    assert "batch import data.jsonl --model simulated/default --rpm 7 --replies" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("place")
+def test_an_error_names_the_step(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["batch", "fetch", "none.jsonl"]) == 2
+    assert capsys.readouterr().err.startswith("gpa-judges batch fetch: none.jsonl")
+    assert main(["ledger", "stats", "none.sqlite"]) == 2
+    assert capsys.readouterr().err.startswith("gpa-judges ledger stats: there is no ledger none.sqlite")
+
+
 def test_another_results_folder_is_what_is_accepted(batch: Callable[..., dict[str, Any]]) -> None:
     """--out is the file of calls here."""
     batch("export", "data.jsonl", *DEFAULT, "--results", "mine")
