@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from judges.judge import judge
 from judges.judgment import Finding, Judgment, Outcome
+from judges.ledger.budget import Usage
 from judges.lm import LM, BudgetExhausted, LMError, ProviderDown
 from judges.plan import wants_plan
 from judges.program import JudgeProgram, JudgeSuite
@@ -22,6 +22,7 @@ from labeled_traces.label import Impact
 from labeled_traces.trace import TraceError
 from pipeline.call_order import CallOrder, Place
 from pipeline.own_thread import run_in_thread
+from pipeline.progress import Progress
 
 _FAILED = (Outcome.PROVIDER_ERROR, Outcome.TIMEOUT)
 
@@ -31,8 +32,8 @@ class EvaluateSettings:
     """`repeats` readings of every trace by every judge, numbered from `first_repeat` (other numbers are fresh calls).
 
     `concurrency` bounds the judgments in flight; 1 keeps the judges of a trace and the repeats of a judge strictly back
-    to back, which is best for a local server with one slot. `progress` names a progress bar on stderr, shown on a
-    terminal only.
+    to back, which is best for a local server with one slot. `progress` is the name under which stderr shows how far it
+    is; None: nowhere.
     """
 
     repeats: int = 1
@@ -156,7 +157,7 @@ class _Run:
     async def all(self) -> list[Judgment]:
         total = len(self.rows) * len(self.readings)
         try:
-            with _bar(self.settings.progress, total) as self.bar:
+            with Progress(self.settings.progress, total, spent=_spent_by(self.lm)) as self.progress:
                 async with asyncio.TaskGroup() as self.workers:
                     self.hire(total)
         except BaseExceptionGroup as errors:
@@ -202,7 +203,7 @@ class _Run:
             self.stopped = self.stopped or stop
             return
         self.done[place] = judgment
-        self.bar.update()
+        self.progress.update()
 
 
 def _not_run(row: LabeledTrace, program: JudgeProgram, repeat: int) -> Judgment:
@@ -210,8 +211,15 @@ def _not_run(row: LabeledTrace, program: JudgeProgram, repeat: int) -> Judgment:
     return Judgment(row.trace_id, program.dimension, program.hash, repeat, Outcome.NOT_RUN, detail=detail)
 
 
-def _bar(name: str | None, total: int) -> Any:
-    from tqdm import tqdm
+@runtime_checkable
+class _Accounted(Protocol):
+    def spent(self) -> Usage: ...
 
-    # disable=None: tqdm's own "only on a terminal".
-    return tqdm(total=total, desc=name, unit="judgment", disable=True if name is None else None, file=sys.stderr)
+
+def _spent_by(lm: LM) -> Callable[[], str] | None:
+    return (lambda: _in_dollars(lm.spent())) if isinstance(lm, _Accounted) else None
+
+
+def _in_dollars(usage: Usage) -> str:
+    """Empty where nothing is known to be spent."""
+    return f"{usage.dollars:.2f} dollars so far" if usage.dollars else ""
