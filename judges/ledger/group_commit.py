@@ -14,7 +14,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Protocol, TypeAlias
 
-from judges.ledger.rules import Drop, End, Find, Reserve, Result, Step
+from judges.ledger.steps import Drop, End, Find, Reserve, Result, Step
 
 MOST_IN_ONE = 512
 

@@ -12,7 +12,7 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 from judges.ledger.budget import Budget, Usage, reserved_tokens, unknown_price
 from judges.ledger.health import Health
 from judges.ledger.rows import as_stored, is_storable
-from judges.ledger.rules import End, Reservation
+from judges.ledger.steps import End, Reservation
 from judges.ledger.store import Ledger
 from judges.lm import LM, BudgetExhausted, JudgeError, LMError, LMReply, LMRequest, NotSent, RetryingLM
 

@@ -22,7 +22,8 @@ from judges.ledger.group_commit import Closed, GroupCommit
 from judges.ledger.lease import LEASE_SECONDS
 from judges.ledger.place import place_of
 from judges.ledger.rows import parse_reply, unpack
-from judges.ledger.rules import Answer, Complete, Drop, End, Find, Reservation, Reserve, Result, Step, settled
+from judges.ledger.rules import settled
+from judges.ledger.steps import Answer, Complete, Drop, End, Find, Reservation, Reserve, Result, Step
 from judges.ledger.writer import LedgerWriter, connect
 from judges.lm import JudgeError, LMReply, LMRequest
 

@@ -10,7 +10,8 @@ from judges.ledger import file, postgres
 from judges.ledger.connection import Connection
 from judges.ledger.lease import Lease, leave, renew
 from judges.ledger.place import Place
-from judges.ledger.rules import Complete, Drop, Result, Step, carry_out, charge_dead
+from judges.ledger.rules import carry_out, charge_dead
+from judges.ledger.steps import Complete, Drop, Result, Step
 from judges.lm import JudgeError
 
 RECONNECT_SECONDS = 60.0

@@ -14,7 +14,7 @@ import pytest
 from judges.ledger.budget import Budget, Usage
 from judges.ledger.lease import LEASE_SECONDS
 from judges.ledger.ledger_lm import Ledger
-from judges.ledger.rules import Reserve
+from judges.ledger.steps import Reserve
 from judges.lm import LMRequest
 
 

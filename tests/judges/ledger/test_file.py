@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from judges.ledger.ledger_lm import Ledger, LedgerLM
-from judges.ledger.rules import Drop, End
+from judges.ledger.steps import Drop, End
 from judges.ledger.writer import LedgerWriter
 from judges.lm import JudgeError
 

@@ -17,7 +17,7 @@ import pytest
 from judges.ledger.budget import Budget, Usage
 from judges.ledger.file import APPLICATION_ID
 from judges.ledger.ledger_lm import Ledger, LedgerLM
-from judges.ledger.rules import Answer, Reserve
+from judges.ledger.steps import Answer, Reserve
 from judges.ledger.writer import LedgerWriter
 from judges.lm import JudgeError, LMReply
 

@@ -14,7 +14,7 @@ import pytest
 
 from judges.ledger.budget import Budget, Usage
 from judges.ledger.ledger_lm import Ledger, LedgerLM
-from judges.ledger.rules import Complete, Drop, End, Reservation, Reserve
+from judges.ledger.steps import Complete, Drop, End, Reservation, Reserve
 from judges.lm import BudgetExhausted, LMReply
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from judges.ledger.budget import Budget, Usage, reserved_tokens
 from judges.ledger.ledger_lm import Ledger, LedgerLM, NotInLedger
-from judges.ledger.rules import Drop, End, Reserve
+from judges.ledger.steps import Drop, End, Reserve
 from judges.lm import BudgetExhausted, JudgeError, LMError, LMReply, LMRequest, Message, ProviderDown
 from judges.models.client import ModelClient
 

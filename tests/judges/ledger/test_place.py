@@ -11,7 +11,7 @@ import pytest
 from judges.ledger.budget import Budget, Usage
 from judges.ledger.ledger_lm import Ledger, LedgerLM
 from judges.ledger.place import place_of
-from judges.ledger.rules import Reserve
+from judges.ledger.steps import Reserve
 from judges.ledger.writer import LedgerWriter
 from judges.lm import JudgeError
 from judges.models.connect import open_lm

@@ -12,7 +12,7 @@ import pytest
 
 from judges.ledger.budget import Budget, Usage
 from judges.ledger.ledger_lm import Ledger, LedgerLM
-from judges.ledger.rules import Reserve
+from judges.ledger.steps import Reserve
 from judges.ledger.transfer import Imported, export, import_replies
 from judges.ledger.upkeep import Choice, prune, stats
 from judges.lm import BudgetExhausted, JudgeError, LMReply, LMRequest, Message
