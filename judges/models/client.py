@@ -22,9 +22,10 @@ from judges.models.failure import Failure
 from judges.models.form import Form, known_form
 from judges.models.limits import Gate, Limits
 from judges.models.litellm_transport import LiteLLMTransport
+from judges.models.notes import Notes, in_words, target
 from judges.models.prices import Prices
 from judges.models.transport import Transport
-from judges.redact import check_endpoint, redact_url
+from judges.redact import check_endpoint
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +89,7 @@ class ModelClient:
         self._transports = transports or (DirectTransport(), LiteLLMTransport())
         self._forms: dict[Shape, Form] = {}
         self._gates: defaultdict[tuple[str, str], Gate] = defaultdict(lambda: Gate(limits or Limits()))
+        self._notes = Notes()
         self._connections = Connections()
         self._closer = weakref.finalize(self, self._connections.close)
 
@@ -98,7 +100,7 @@ class ModelClient:
     def adaptations(self) -> list[str]:
         """What endpoints were found not to take, and how requests were changed for them."""
         forms = list(self._forms.items())
-        return sorted({f"{_target(*shape[:2])} {note}" for shape, form in forms for note in form.changes()})
+        return sorted({f"{target(*shape[:2])} {note}" for shape, form in forms for note in form.changes()})
 
     def cost_of(self, request: LMRequest, prompt_tokens: int, completion_tokens: int) -> float | None:
         """The most dollars that so many tokens can cost; None where no price is known."""
@@ -128,9 +130,11 @@ class ModelClient:
                 yield ended
                 return
             # Made here and not where it was caught: the provider's own exception, which may hold a key, stays behind.
-            said = f"{_target(request.endpoint, request.model)}: {ended.message}"
-            error = LMError(ended.kind, said, ended.billed, passing=ended.retry or ended.kind == "timeout")
+            error = LMError(
+                ended.kind, in_words(request, ended), ended.billed, passing=ended.retry or ended.kind == "timeout"
+            )
             if (wait := self._wait(call, ended)) is not None:
+                self._notes.waits(request, ended, call.retries + 2, self._retries + 1)
                 yield error
                 # A wait that the provider asked for is the gate's.
                 call.pause = wait if ended.wait is None else 0.0
@@ -219,7 +223,3 @@ class ModelClient:
         for note in self.adaptations:
             if note not in before:
                 log.warning("%s", note)
-
-
-def _target(endpoint: str, model: str) -> str:
-    return f"{model} at {redact_url(endpoint)}" if endpoint else model

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -36,6 +36,8 @@ _ANSWERED = {"HTTPStatusError", "ProviderError"}
 _LOST = {"ConnectionError", "APIConnectionError", "ClientConnectionError", "ClientPayloadError", "ClientResponseError"}
 """A connection that broke, or whose other side does not speak HTTP."""
 _NO_CONNECTION = {"ConnectionRefusedError", "gaierror", "ConnectError", "ClientConnectorError"}
+UNREACHED = "nothing answers"
+"""The message of a refused connection."""
 _NO_REQUEST = {"JudgeError", "InvalidURL"}
 """There was nothing that could be sent."""
 
@@ -49,7 +51,7 @@ class Failure:
     that cannot be read may be.
 
     `rejected`: the endpoint did not accept the form of the request, so another form may do. `wait` is in seconds, where
-    the provider says how long. `message` holds no secrets.
+    the provider says how long. `message` holds no secrets. `status` is HTTP's, where there was an answer.
     """
 
     kind: str
@@ -59,12 +61,17 @@ class Failure:
     refused: bool = False
     wait: float | None = None
     billed: bool = True
+    status: int | None = None
 
     @classmethod
     def of(cls, error: Exception, timeout: float) -> Failure:
         """Reads an exception of a transport. LiteLLM's share names and a `status_code`, but few meanings, across
         providers; `ProviderError` has the same shape."""
         status = getattr(error, "status_code", None)
+        return replace(cls._of(error, timeout, status), status=status if isinstance(status, int) else None)
+
+    @classmethod
+    def _of(cls, error: Exception, timeout: float, status: Any) -> Failure:
         names = {base.__name__ for base in type(error).__mro__}
         text = _text(error)
         marks = f"{text} {_fields(error)}"
@@ -111,8 +118,21 @@ def _names_schema(text: str) -> bool:
     return bool(re.search(r"response_format|json_schema|schema", text))
 
 
+def _refused(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, ConnectionRefusedError) or isinstance(
+            getattr(error, "os_error", None), ConnectionRefusedError
+        ):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def _text(error: Exception) -> str:
-    text = _PREFIX.sub("", str(error)) or type(error).__name__
+    if _refused(error):
+        return UNREACHED
+    # aiohttp's word for the usual certificates, in plain HTTP too.
+    text = _PREFIX.sub("", str(error)).replace(" ssl:default", "") or type(error).__name__
     body = getattr(error, "body", None)
     if body and (not isinstance(body, Mapping) or str(body.get("message", "\0")) not in text):
         text = f"{text}: {body if isinstance(body, str) else json.dumps(body, default=str)}"
