@@ -216,6 +216,13 @@ def insert_replies(insert: Insert, number: int) -> ClauseElement:
     return new.on_conflict_do_update(index_elements=[calls.c.key], set_=taken, where=calls.c.status == PENDING)
 
 
+def insert_corrections(insert: Insert, number: int) -> ClauseElement:
+    """Into the places of replies that are there; costs are added up, and one that is unknown stays so."""
+    new = _insert(insert, calls, number)
+    taken = {name: new.excluded[name] for name in ("finished", *REPLY)} | {"cost": calls.c.cost + new.excluded.cost}
+    return new.on_conflict_do_update(index_elements=[calls.c.key], set_=taken, where=calls.c.status == DONE)
+
+
 def add_to_accounts(insert: Insert, number: int) -> ClauseElement:
     new = _insert(insert, runs, number)
     sums = {

@@ -8,12 +8,13 @@ for as soon as that reply is there, and there is no second account of what an ev
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
 from typing import Any
 
+from judges.judgment import Judgment, Outcome
 from judges.ledger.budget import Usage, reserved_tokens
 from judges.lm import BudgetExhausted, LMRequest
 from judges.models.connect import is_simulated
@@ -129,13 +130,18 @@ class _Export:
 
 @dataclass(frozen=True)
 class Imported:
-    """`filed`: replies that are new to the ledger; `known`: those that it held. `errors`: kind -> calls that the files
+    """`filed`: replies that are new to the ledger; `known`: those that it held; `differing`: where those of them stand
+    that differ from what it held, which they have `replaced` or not. `unreadable`: what is wrong with replies that were
+    filed, now or before, and are no answer to what was asked. `errors`: kind -> calls that the files
     do not answer. `repeated`: replies to a call that had one before in the files. `missing`: calls that still have no
     reply; `waiting`: judgments whose call follows from a plan. `passed`: says which cap of the budget is passed.
     `exported`: where the calls were written; empty: nobody knows."""
 
     filed: int
     known: int
+    differing: Sequence[str]
+    replaced: bool
+    unreadable: Sequence[str]
     repeated: int
     errors: Mapping[str, int]
     missing: int
@@ -152,8 +158,9 @@ class Imported:
         return {**vars(self), "errors": dict(self.errors), "results": str(self.results)}
 
 
-def import_replies(work: Measurement, paths: Sequence[Path], say: Say) -> Imported:
+def import_replies(work: Measurement, paths: Sequence[Path], say: Say, *, replace: bool = False) -> Imported:
     """Files the replies to calls of this evaluation; each is kept as soon as it is filed, so a kill loses none.
+    `replace`: also those that differ from what the ledger holds, see `correct`; else they change nothing.
 
     Raises:
         PipelineError, JudgeError, TraceError, LeakageError: bad input. Lines that cannot be read, and replies to calls
@@ -162,14 +169,17 @@ def import_replies(work: Measurement, paths: Sequence[Path], say: Say) -> Import
     replies = read_replies(_there(paths, say))
     task = open_evaluation(work, say)
     with task.open_lm() as lm:
-        asked = Elsewhere(lm, replies, BatchPrices(work.prices))
-        run_elsewhere(task, asked, _AT_ONCE)
+        asked = Elsewhere(lm, replies, BatchPrices(work.prices), replace=replace)
+        judgments = run_elsewhere(task, asked, 1 if replace else _AT_ONCE)
         spent = lm.spent()
     _refuse(replies, asked)
     note = task.out / _EXPORTED
     return Imported(
         filed=asked.filed,
         known=asked.known,
+        differing=asked.differing,
+        replaced=replace,
+        unreadable=[*asked.unreadable, *_unreadable(judgments)],
         repeated=replies.repeated,
         errors=Counter(kind for name, kind in replies.errors.items() if name in asked.missing),
         missing=len(asked.missing),
@@ -202,21 +212,27 @@ def _there(paths: Sequence[Path], say: Say) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
+def _unreadable(judgments: Sequence[Judgment]) -> Iterator[str]:
+    for one in judgments:
+        if one.outcome is Outcome.UNPARSEABLE:
+            yield f"{one.dimension} on trace {one.trace_id}, repeat {one.repeat}: {one.detail}"
+
+
 def _refuse(replies: Replies, asked: Elsewhere) -> None:
     """Raises: PipelineError, if lines were no replies, or replies were not to this evaluation."""
     said = []
     foreign = [f"{found.where} ({shown(name)})" for name, found in replies.found.items() if name not in asked.asked]
     if foreign:
         said.append(
-            f"{len(foreign)} of {len(replies.found)} replies are to no call of this evaluation: {_listed(foreign)}; "
+            f"{len(foreign)} of {len(replies.found)} replies are to no call of this evaluation: {listed(foreign)}; "
             "accepted are replies to what `batch export` wrote with the same data, judges, model and options"
         )
     if replies.malformed:
-        said.append(f"{len(replies.malformed)} lines cannot be read: {_listed(replies.malformed)}")
+        said.append(f"{len(replies.malformed)} lines cannot be read: {listed(replies.malformed)}")
     if said:
         raise PipelineError(f"{'; '.join(said)}. The others are kept: {asked.filed} filed, {asked.known} there before")
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     more = len(names) - _NAMED
     return "; ".join(names[:_NAMED]) + (f"; and {more} more" if more > 0 else "")

@@ -54,6 +54,8 @@ is like is left out: a batch without errors leaves no file of them. Lines may be
   {"custom_id": ..., "text": "the reply"}                                                a person or another system
 The last may tell "usage": {"prompt_tokens", "completion_tokens"} and "cost" in dollars: what is not told counts as the
 most that the call could have cost. Calls that failed or expired stay open. A reply to another evaluation is refused.
+The first reply to a call stays; --replace puts one that differs in its place, to correct an answer. What the first has
+cost stays on the account; what the new line tells as its cost or usage comes on top, and nothing if it tells none.
 """
 _SUBMIT = """\
 example:
@@ -82,6 +84,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     one = _step(steps, "import", "read replies into the evaluation's ledger", _IMPORT)
     add_evaluation(one, sent=False)
     one.add_argument("--replies", type=Path, nargs="+", required=True, metavar="FILE", help="replies and errors")
+    one.add_argument(
+        "--replace", action="store_true", help="replies that differ from those that are there take their place"
+    )
     one = _step(steps, "submit", "send calls to a batch API", _SUBMIT)
     one.add_argument("calls", type=Path, nargs="+", metavar="CALLS", help="files that `batch export` wrote")
     one.add_argument("--model", required=True, metavar="NAME", help="the model that export was given")
@@ -154,15 +159,23 @@ def _after_export(args: argparse.Namespace, done: Exported) -> list[str]:
 def _import(args: argparse.Namespace, out: Output) -> None:
     from pipeline.batch.exchange import import_replies
 
-    done = import_replies(measurement(args, "batch import"), args.replies, out.say)
+    done = import_replies(measurement(args, "batch import"), args.replies, out.say, replace=args.replace)
     text = "\n".join([*_imported(done), "", "Next:", *_after_import(args, done)])
     out.result(text, done.to_json())
 
 
 def _imported(done: Imported) -> list[str]:
+    from pipeline.batch.exchange import listed
     from pipeline.report.table import money
 
     lines = [f"{done.filed:,} replies filed, {done.known:,} were there before"]
+    if done.differing:
+        where, count = listed(done.differing), len(done.differing)
+        said = "of these were replaced" if done.replaced else "differ from what is there: --replace files these instead"
+        lines.append(f"{count:,} {said} ({where})")
+    if done.unreadable:
+        first, count = done.unreadable[0], len(done.unreadable)
+        lines.append(f"WARNING: {count:,} replies are there that cannot be read and give no score; the first: {first}")
     if done.repeated:
         lines.append(f"{done.repeated:,} repeated: the first reply to a call counts")
     if done.errors:

@@ -186,6 +186,53 @@ def test_a_person_answers(batch: Callable[..., dict[str, Any]], monkeypatch: pyt
     assert "said [hidden]" in Path("found/judgments.jsonl").read_text()
 
 
+def test_a_wrong_answer_is_corrected(batch: Callable[..., Any], capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--model", "openai/person", "--endpoint", "http://127.0.0.1:9/v1", "--price", "1", "1")
+    judges = (*options, "--holistic", "--results", "found")
+    given = ("import", "data.jsonl", *judges, "--replies", "replies.jsonl")
+    batch("export", "data.jsonl", *judges)
+    text = json.dumps({"rationale": "fine", "findings": [], "score": 3})
+    rows = [{"custom_id": row["custom_id"], "text": text, "cost": 0.5} for row in lines()]
+    wrong = [{**row, "text": f"oops {number}"} for number, row in enumerate(rows[:2])]
+    replies(rows=[*wrong, *rows[2:]])
+    first = batch(*given)
+    assert (first["differing"], len(first["unreadable"]), first["cost"]) == ([], 2, 3.0)
+
+    replies(rows=[{**rows[0], "cost": 0.25}, {**rows[1], "cost": None}, *rows[2:]])
+    assert main(["batch", *given]) == 0
+    told = capsys.readouterr().out
+    where = "replies.jsonl, line 1; replies.jsonl, line 2"
+    assert f"2 differ from what is there: --replace files these instead ({where})" in told
+    assert "WARNING: 2 replies are there that cannot be read and give no score; the first: holistic on trace " in told
+    again = batch(*given)
+    assert (again["filed"], again["known"], again["cost"]) == (0, 6, 3.0), "without --replace nothing changes"
+
+    done = batch(*given, "--replace")
+    assert (len(done["differing"]), done["replaced"], done["unreadable"]) == (2, True, [])
+    assert (done["cost"], done["calls"], done["tokens"]) == (3.25, first["calls"], first["tokens"])
+    assert batch(*given, "--replace")["differing"] == []
+    assert main(["evaluate", "data.jsonl", *judges]) == 0
+    costs = [json.loads(line)["cost"] for line in Path("found/judgments.jsonl").read_text().splitlines()]
+    assert costs == [0.75, *[0.5] * 5]
+
+
+def test_a_plan_is_corrected_before_it_is_shown(batch: Callable[..., Any]) -> None:
+    batch("export", "data.jsonl", *DEFAULT)
+    rows = replies()
+    plans = [i for i, row in enumerate(lines()) if "plans" in json.dumps(row["body"].get("response_format"))]
+    answers = ({**rows[i], "text": "no plan"} if i in plans else row for i, row in enumerate(rows))
+    replies("wrong.jsonl", list(answers))
+    done = batch("import", "data.jsonl", *DEFAULT, "--replies", "wrong.jsonl")
+    assert len(done["unreadable"]) == len(plans) == 6
+    assert done["unreadable"][0] == f"wrong.jsonl, line {plans[0] + 1}: no plan as it was asked for"
+    done = batch("import", "data.jsonl", *DEFAULT, "--replies", "replies.jsonl", "--replace")
+    assert (len(done["differing"]), done["unreadable"]) == (6, [])
+    batch("export", "data.jsonl", *DEFAULT)
+    replies("second.jsonl")
+    done = batch("import", "data.jsonl", *DEFAULT, "--replies", "second.jsonl")
+    assert (done["missing"], done["waiting"], done["differing"]) == (0, 0, [])
+
+
 def test_a_kill_in_the_middle_loses_nothing(batch: Callable[..., dict[str, Any]]) -> None:
     options = (*DEFAULT, "--repeats", "20")
     batch("export", "data.jsonl", *options)
