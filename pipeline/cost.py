@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from ipaddress import ip_address
 from typing import Any
+from urllib.parse import urlsplit
 
 from judges.judgment import HOLISTIC
 from judges.ledger.budget import Budget, Usage, unknown_price
 from judges.lm import LMRequest
 from judges.models.connect import Models, check_name, is_simulated
+from judges.models.direct_transport import DirectTransport
 from judges.models.tokens import reasons
 from judges.program import JudgeSuite
 from labeled_traces.dataset import LabeledTrace
@@ -74,7 +78,9 @@ class Cost:
         """All is free."""
         return not self.paid
 
-    def in_words(self, budget: Budget) -> str:
+    def in_words(self, budget: Budget, spent: Usage | None = None, included: bool = False) -> str:
+        """`spent`: what counts against the budget already. `included`: it is in these numbers."""
+        spent = spent or Usage()
         if self.kept and not self.calls:
             return f"cost: nothing: all {self.kept:,} calls are in the ledger"
         prompts = f"{_rounded(self.prompt_tokens)} tokens of prompts"
@@ -88,8 +94,18 @@ class Cost:
             text += f"; {self.kept:,} of {self.kept + self.calls:,} calls are in the ledger and cost nothing"
         if self.uncounted:
             text += f"; what {', '.join(sorted(self.uncounted))} takes to write proposals comes on top"
-        caps = [f"{value:,} {name}" for name, value in vars(budget).items() if value is not None]
-        return f"{text}; the budget ends it at {' or '.join(caps)}" if caps else text
+        caps, short = [], False
+        expected = {"calls": self.calls, "tokens": self.prompt_tokens + self.completion_tokens, "dollars": self.known}
+        for name, cap in vars(budget).items():
+            if cap is not None:
+                used = spent.cost if name == "dollars" else getattr(spent, name)
+                shown = f"{used:.2f}" if name == "dollars" else f"{used:,}"
+                caps.append(f"{cap:,} {name}{(used and f', of which {shown} are spent already') or ''}")
+                short |= expected[name] > cap - (0 if included else used)
+        if not caps:
+            return text
+        text += f"; the budget ends it at {' or '.join(caps)}"
+        return f"{text}: if it takes what is expected, it will not finish within the budget" if short else text
 
     def _money(self) -> str:
         if self.simulated:
@@ -99,18 +115,30 @@ class Cost:
         return f"about {self.known:.2f} dollars, at most {self.most:.2f}"
 
 
-def announce(cost: Cost, budget: Budget, say: Callable[[str], None], consent: Consent | None = None) -> None:
-    """Tells what comes before anything is spent, and asks for `consent`; None: nobody is asked.
+def announce(
+    cost: Cost,
+    budget: Budget,
+    say: Callable[[str], None],
+    consent: Consent | None = None,
+    endpoints: Mapping[str, str] | None = None,
+    spent: Usage | None = None,
+    included: bool = False,
+) -> None:
+    """Tells what comes before anything is spent, and asks for `consent`; None: nobody is asked. `endpoints` of the
+    models that have one; `spent` and `included` as in `Cost.in_words`.
 
     Raises:
         JudgeError: the budget is in dollars, and a model has no known price.
         PipelineError: there is no consent.
     """
-    say(cost.in_words(budget))
+    say(cost.in_words(budget, spent, included))
     if budget.dollars is not None and cost.unpriced:
         raise unknown_price(cost.unpriced)
     if consent is not None:
-        consent.ask(cost.known, budget)
+        comes = cost.unpriced if cost.calls or cost.uncounted else frozenset()
+        consent.ask(
+            cost.known, budget, {name for name in comes if not _is_on_loopback(name, (endpoints or {}).get(name, ""))}
+        )
 
 
 def compared(cost: Cost, before: Usage, after: Usage) -> str:
@@ -249,6 +277,16 @@ class _Known:
             return SIMULATED_TOKENS.get(call.kind, SIMULATED_DEFAULT)
         usual = REPLY_TOKENS.get(call.kind, REPLY_DEFAULT) + REASONING_TOKENS * reasons(self.model)
         return min(call.most, usual)
+
+
+def _is_on_loopback(model: str, endpoint: str) -> bool:
+    """Whether this machine answers."""
+    base = endpoint or (model.startswith(DirectTransport.prefix) and os.environ.get("OPENAI_BASE_URL")) or ""
+    host = urlsplit(base).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
 
 
 def _rounded(number: int) -> str:

@@ -149,6 +149,11 @@ class Evaluation:
             kept = Kept(ledger.find if ledger else None, settings.seed, earlier_replies(self.out.parent))
             return suite_cost(self.suite, list(self.rows), settings.repeats, self.models, kept)
 
+    def spent(self) -> Usage:
+        """What is on its account already."""
+        with open_kept(self.ledger) as ledger:
+            return ledger.spent(self.run) if ledger else Usage()
+
     def open_lm(self) -> LedgerLM:
         """The way to its model; from here on the folder is this evaluation's."""
         work = self.work
@@ -166,7 +171,7 @@ def open_evaluation(work: Measurement, say: Say) -> Evaluation:
     """
     suite = _suite(work)
     models = Models(work.prices, work.timeout)
-    check_models({one.knobs.model: one.knobs.endpoint for one in suite.programs.values()}, work.budget, models)
+    check_models(_endpoints(suite), work.budget, models)
     rows, held_out = _rows(work, suite, uses_beside(work.data))
     out = work.out or _folder(work, suite, rows)
     _check_folder(out, _content(work, suite, rows), work.force)
@@ -188,7 +193,7 @@ def measure(work: Measurement, say: Say) -> Measured:
     matcher = build_matcher(work.matcher, list(rows))
     cost = task.cost()
     if not work.replay:
-        announce(cost, work.budget, say, work.consent)
+        announce(cost, work.budget, say, work.consent, _endpoints(suite), task.spent())
     uses = 0
     with task.open_lm() as lm:
         before = lm.spent()
@@ -221,6 +226,10 @@ def measure(work: Measurement, say: Say) -> Measured:
     )
     write_lines(out / "metrics.json", [json.dumps(measured.to_json(), indent=1, allow_nan=False)])
     return measured
+
+
+def _endpoints(suite: JudgeSuite) -> dict[str, str]:
+    return {one.knobs.model: one.knobs.endpoint for one in suite.programs.values()}
 
 
 def _suite(work: Measurement) -> JudgeSuite:

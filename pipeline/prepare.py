@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -105,7 +105,8 @@ def prepare(config: ExperimentConfig, say: Say) -> Run:
     manifest = _split(config, dataset)
     manifest.check(dataset)
     check_leak(dataset, manifest, suite, holistic)
-    check_models(_endpoints(config, settings[0], suite), Budget(**config.budget.model_dump()), models_of(config))
+    steps = _steps(config, settings[0], suite)
+    check_models(endpoints(steps, suite), Budget(**config.budget.model_dump()), models_of(config))
     hashes = {"data": dataset.hash, "judges": suite.hash, HOLISTIC: holistic.hash if holistic else None}
     folder = RunFolder.of(config, hashes)
     if config.data.simulated is not None and not folder[DATA].is_file():
@@ -170,15 +171,18 @@ def with_knobs(suite: JudgeSuite, knobs: Mapping[str, object]) -> JudgeSuite:
     return replace(suite, programs={name: program.with_knobs(**knobs) for name, program in suite.programs.items()})
 
 
-def _endpoints(config: ExperimentConfig, optimizers: Sequence[Optimizer], suite: JudgeSuite) -> dict[str, str]:
+def endpoints(steps: Iterable[Step], suite: JudgeSuite) -> dict[str, str]:
     """The models that a run asks, and where."""
-    steps = [_step(*step, suite) for step in zip(config.search, optimizers, strict=True)]
     asked = {step.reflection_model: step.reflection_endpoint for step in steps if step.reflects}
     return asked | {program.knobs.model: program.knobs.endpoint for program in suite.programs.values()}
 
 
 def models_of(config: ExperimentConfig) -> Models:
     return Models(Price.parse(config.prices), config.judges.timeout)
+
+
+def _steps(config: ExperimentConfig, optimizers: Sequence[Optimizer], suite: JudgeSuite) -> tuple[Step, ...]:
+    return tuple(_step(*step, suite) for step in zip(config.search, optimizers, strict=True))
 
 
 def _step(config: SearchConfig, optimizer: Optimizer, suite: JudgeSuite) -> Step:
@@ -209,7 +213,7 @@ def _run(
         suite=judges[0],
         holistic=judges[1],
         matcher=build_matcher(config.matcher.kind, list(development), config.matcher.threshold),
-        steps=tuple(_step(*step, judges[0]) for step in zip(config.search, settings[0], strict=True)),
+        steps=_steps(config, settings[0], judges[0]),
         gates=settings[1],
     )
 

@@ -13,7 +13,7 @@ from pipeline.chain import unsearchable
 from pipeline.config import ExperimentConfig, PipelineError
 from pipeline.consent import Consent
 from pipeline.cost import Cost, announce, suite_cost, uncounted_cost
-from pipeline.prepare import Run, Say, models_of, prepare, reopen
+from pipeline.prepare import Run, Say, endpoints, models_of, prepare, reopen
 from pipeline.prove import prove
 from pipeline.report.details import Details
 from pipeline.report.page import write_report
@@ -38,7 +38,7 @@ def run_experiment(config: ExperimentConfig, say: Say) -> Result:
     """
     run = _prepared(config, say)
     with run.open_lm() as lm:
-        _announce(run, tuning_cost(run) + testset_cost(run), lm, say)
+        _announce(run, tuning_cost(run) + testset_cost(run), lm, say, included=True)
         with tracked(run) as tracker:
             tuned = _tune(run, lm, tracker, say)
             return _prove(run, tuned, lm, tracker, say)
@@ -49,7 +49,7 @@ def optimize(config: ExperimentConfig, say: Say, agreed: bool = False) -> tuple[
     cost. Raises as `run_experiment`."""
     run = _prepared(config, say)
     with run.open_lm() as lm:
-        _announce(run, tuning_cost(run), lm, say, agreed)
+        _announce(run, tuning_cost(run), lm, say, agreed, included=True)
         with tracked(run) as tracker:
             return run, _tune(run, lm, tracker, say), lm.spent()
 
@@ -111,9 +111,10 @@ def _prepared(config: ExperimentConfig, say: Say) -> Run:
     return run
 
 
-def _announce(run: Run, cost: Cost, lm: LedgerLM, say: Say, agreed: bool = False) -> None:
+def _announce(run: Run, cost: Cost, lm: LedgerLM, say: Say, agreed: bool = False, *, included: bool = False) -> None:
     say(f"run: {run.folder.path}")
-    announce(cost, lm.budget, say, Consent(run.config.ask_above, agreed))
+    consent = Consent(run.config.ask_above, agreed)
+    announce(cost, lm.budget, say, consent, endpoints(run.steps, run.suite), lm.spent(), included)
     if kept := lm.kept():
         say(f"resumed: {kept:,} calls were made before and are not made again")
 

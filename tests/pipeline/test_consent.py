@@ -68,3 +68,24 @@ def test_without_a_terminal_it_says_what_to_add(
 def test_nothing_is_asked(monkeypatch: pytest.MonkeyPatch, dollars: float, budget: Budget, consent: Consent) -> None:
     monkeypatch.setattr(sys, "stdin", None)
     consent.ask(dollars, budget)
+
+
+UNKNOWN = {"openai/x"}
+
+
+def test_an_unknown_price_is_asked_about_unless_there_is_a_cap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    for cap in (Budget(calls=1), Budget(tokens=1), Budget(dollars=1)):
+        Consent().ask(0.0, cap, UNKNOWN)
+    Consent(None).ask(0.0, Budget(), UNKNOWN)
+    Consent(given=True).ask(0.0, Budget(), UNKNOWN)
+    said = (
+        r"price of openai/x is unknown.*nothing was spent: accepted are --price.*prices.*--max-calls N.*budget.*--yes"
+    )
+    with pytest.raises(PipelineError, match=said):
+        Consent().ask(0.0, Budget(), UNKNOWN)
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
+    monkeypatch.setattr(sys, "stderr", screen)
+    Consent().ask(0.0, Budget(), UNKNOWN)
+    assert screen.getvalue().endswith("nobody knows what this will cost. Go on? [y/N] ")

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from judges.lm import JudgeError, LMReply
 from judges.models.connect import Models, open_lm
 from judges.program import Knobs, seed_suite
 from labeled_traces.simulated import simulate
+from pipeline.config import PipelineError
+from pipeline.consent import Consent
 from pipeline.cost import Cost, Kept, announce, compared, suite_cost, uncounted_cost
 from pipeline.evaluate import EvaluateSettings, evaluate
 
@@ -221,7 +225,7 @@ def test_it_says_what_ends_it() -> None:
     cost = Cost(20_000, 1_500_000, 2_000, 1.0, frozenset({"openai/mine"}), most_completion=9_000, most=2.0)
     text = cost.in_words(Budget(calls=1000, dollars=2.5))
     assert "cost: up to about 20,000 calls, 1.5 million tokens of prompts and 2 thousand of replies (at most 9" in text
-    assert text.endswith("about 1.00 dollars, at most 2.00; the budget ends it at 1,000 calls or 2.5 dollars")
+    assert "about 1.00 dollars, at most 2.00; the budget ends it at 1,000 calls or 2.5 dollars: if it takes" in text
 
 
 def test_it_is_said_beside_what_was_spent() -> None:
@@ -234,3 +238,37 @@ def test_it_is_said_beside_what_was_spent() -> None:
 
 def test_no_rows_cost_nothing() -> None:
     assert suite_cost(seed_suite(dimensions=NAMES), [], 3, FREE) == Cost()
+
+
+def test_a_model_of_unknown_price_that_is_not_on_this_machine_needs_consent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    monkeypatch.setattr(sys, "stdin", None)
+    cost = Cost(10, 20, 30, paid=frozenset({"openai/x"}), unpriced=frozenset({"openai/x"}))
+
+    def start(cost: Cost, endpoint: str = "") -> None:
+        announce(cost, Budget(), lambda _: None, Consent(), {"openai/x": endpoint})
+
+    for far in ("", "http://gpu.example:8000/v1", "http://10.0.0.7/v1", "https://localhost.example/v1"):
+        with pytest.raises(PipelineError, match="the price of openai/x is unknown"):
+            start(cost, far)
+        with pytest.raises(PipelineError, match="the price of openai/x is unknown"):
+            start(uncounted_cost("openai/x", FREE), far)
+    for near in ("http://127.0.0.1:8000/v1", "http://localhost:8000", "http://[::1]:8000/v1"):
+        start(cost, near)
+    start(replace(cost, calls=0, kept=10))
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:8000/v1")
+    start(cost)
+
+
+def test_what_is_spent_of_a_budget_and_that_it_will_not_do_is_told() -> None:
+    spent = Usage(7, 3000, 5.2)
+    cost = Cost(200, 1_500_000, 2_000, 15.0, frozenset({"openai/mine"}), most=20.0)
+    short = ": if it takes what is expected, it will not finish within the budget"
+    for budget, included, said in (
+        (Budget(dollars=20), False, f"; the budget ends it at 20 dollars, of which 5.20 are spent already{short}"),
+        (Budget(dollars=20), True, "; the budget ends it at 20 dollars, of which 5.20 are spent already"),
+        (Budget(dollars=20.2), False, "; the budget ends it at 20.2 dollars, of which 5.20 are spent already"),
+        (Budget(calls=206), False, f"; the budget ends it at 206 calls, of which 7 are spent already{short}"),
+    ):
+        assert cost.in_words(budget, spent, included).endswith(said)
+    assert cost.in_words(Budget(tokens=10**6)).endswith(f"; the budget ends it at 1,000,000 tokens{short}")
