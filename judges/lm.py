@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
@@ -35,11 +35,16 @@ class NotSent(asyncio.CancelledError):
 
 
 class ProviderDown(RuntimeError):
-    """So many calls in a row have failed that no more are sent. Everything so far is saved."""
+    """So many calls in a row have failed that no more are sent. Everything so far is saved. `now` as below."""
+
+    now: Callable[[], str] | None = None
 
 
 class BudgetExhausted(RuntimeError):
-    """The next call would pass the cap; it was not sent. Everything so far is saved."""
+    """The next call would pass the cap; it was not sent. Everything so far is saved. `now` says it anew, with what is
+    spent by then: calls in flight have ended since."""
+
+    now: Callable[[], str] | None = None
 
 
 @dataclass(frozen=True)

@@ -171,10 +171,11 @@ class _Run:
             for trace, row in enumerate(self.rows)
             for number, reading in enumerate(self.readings)
         ]
-        if isinstance(self.stopped, BudgetExhausted):
-            raise EvaluationStopped(f"{self.stopped} ({missing} of {total} judgments were not made)", judgments)
-        if self.stopped is not None:
-            raise self.stopped
+        if (stop := self.stopped) is not None:
+            said = stop.now() if stop.now else str(stop)
+            if isinstance(stop, BudgetExhausted):
+                raise EvaluationStopped(f"{said} ({missing} of {total} judgments were not made)", judgments)
+            raise ProviderDown(said)
         return judgments
 
     def hire(self, wanted: int) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from judges.judgment import HOLISTIC, Judgment
-from judges.ledger.budget import Budget, Price, Usage
+from judges.ledger.budget import OWN, Budget, Price, Usage
 from judges.ledger.ledger_lm import LedgerLM
 from judges.ledger.place import Place
 from judges.models.connect import Models, is_simulated, open_lm
@@ -140,7 +140,7 @@ class Evaluation:
     @property
     def run(self) -> str:
         """Its account in the ledger, which follows from what it is: the same evaluation again goes on with it."""
-        return "run" if self.work.ledger is None else f"evaluate-{text_hash(json.dumps(self.content))[:16]}"
+        return OWN if self.work.ledger is None else f"evaluate-{text_hash(json.dumps(self.content))[:16]}"
 
     def cost(self) -> Cost:
         """What is still to be paid: what its ledger holds is not."""

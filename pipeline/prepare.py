@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from judges.judgment import HOLISTIC
-from judges.ledger.budget import Budget, Price
+from judges.ledger.budget import OWN, Budget, Price
 from judges.ledger.ledger_lm import LedgerLM
 from judges.models.connect import Models, is_simulated, open_lm
 from judges.models.limits import Limits
@@ -86,7 +86,7 @@ class Run:
         # In a ledger of its own its name stays the same when the folder is moved; else the folder's name tells it from
         # the others'.
         shared = self.config.ledger if ledger is None else None
-        place, name = (shared, self.folder.path.name) if shared else (ledger or self.folder.ledger, "run")
+        place, name = (shared, self.folder.path.name) if shared else (ledger or self.folder.ledger, OWN)
         return open_lm(place, name, budget, prices, self.config.judges.timeout, limits=limits)
 
 

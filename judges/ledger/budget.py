@@ -7,8 +7,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from judges.lm import JudgeError, LMRequest
+from judges.lm import BudgetExhausted, JudgeError, LMRequest
 
+OWN = "run"
+"""The account in a ledger that belongs to one run alone."""
 TOKENS_PER_CALL = 64
 """Room for what a chat template adds around the messages."""
 DEAREST = 10_000
@@ -138,6 +140,11 @@ class Budget:
                 doubt = spent.doubt if unit == "dollars" else ""
                 return f"{used_text} of {cap_text} {unit} are used up{doubt}, and the next call could take {more_text}"
         return None
+
+
+def exhausted(run: str, reason: str) -> BudgetExhausted:
+    """`reason`: see `Budget.excess`. The account is named where the ledger has others."""
+    return BudgetExhausted(reason if run == OWN else f"budget of run {run!r}: {reason}")
 
 
 def reserved_tokens(request: LMRequest) -> tuple[int, int]:

@@ -25,7 +25,8 @@ _TO_MEND = "mend that (model, endpoint or key), then start the same command agai
 
 @dataclass
 class _Target:
-    """A model at an endpoint. `failed`: calls since it last answered; `row`: the same, less what the ledger gave.
+    """A model at an endpoint. `failed`: calls since it last answered, after so many `requests`; `row`: the same calls,
+    less what the ledger gave.
 
     `silent`: attempts that failed since it last answered; `trying`: the calls that may go on in spite of it; `held`:
     how many wait for what these find.
@@ -33,6 +34,7 @@ class _Target:
 
     answered: bool = False
     failed: int = 0
+    requests: int = 0
     row: float = 0.0
     silent: int = 0
     trying: set[str] = field(default_factory=set)
@@ -61,7 +63,7 @@ class Health:
         """The model has answered now: it lives."""
         with self._lock:
             target = self._target(request)
-            target.answered, target.failed, target.row, target.silent = True, 0, 0.0, 0
+            target.answered, target.failed, target.requests, target.row, target.silent = True, 0, 0, 0.0, 0
             target.trying.clear()
 
     async def turn(self, request: LMRequest, call: str) -> None:
@@ -106,7 +108,9 @@ class Health:
     def tried(self, request: LMRequest, error: LMError) -> None:
         """An attempt has failed, before it is charged: whoever then finds the budget used up is told why."""
         with self._lock:
-            self._target(request).last = error
+            target = self._target(request)
+            target.last = error
+            target.requests += 1
 
     def failed(self, request: LMRequest, error: LMError) -> None:
         """A call has failed for good. A prompt that is too long says nothing about the provider."""
@@ -122,7 +126,8 @@ class Health:
             if target.row >= enough and not target.down:
                 said = "calls in a row failed" if target.answered else "calls failed, none succeeded"
                 kept = (_KEPT if error.passing else _TO_MEND).format(self._ledger.path)
-                target.down = f"{target.failed} {said}; the last one: {error}; {kept}"
+                retried = f" ({target.requests} requests, retries included)" if target.requests > target.failed else ""
+                target.down = f"{target.failed} {said}{retried}; the last one: {error}; {kept}"
 
     def explain(self, request: LMRequest, end: BudgetExhausted) -> BudgetExhausted | ProviderDown:
         """What a user has to know when the budget has ended: the failures, where these have used it up."""

@@ -9,12 +9,12 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
-from judges.ledger.budget import Budget, Usage, reserved_tokens, unknown_price
+from judges.ledger.budget import Budget, Usage, exhausted, reserved_tokens, unknown_price
 from judges.ledger.health import Health
 from judges.ledger.rows import as_stored, is_storable
 from judges.ledger.steps import End, Reservation
 from judges.ledger.store import Ledger
-from judges.lm import LM, BudgetExhausted, JudgeError, LMError, LMReply, LMRequest, NotSent, RetryingLM
+from judges.lm import LM, BudgetExhausted, JudgeError, LMError, LMReply, LMRequest, NotSent, ProviderDown, RetryingLM
 
 __all__ = ["CostOf", "Ledger", "LedgerLM", "NotInLedger"]
 
@@ -163,7 +163,7 @@ class LedgerLM:
         try:
             known = await self._reserve(key, request, most)
         except BudgetExhausted as error:
-            raise self._health.explain(request, error) from None
+            raise self._explained(request, most, error) from None
         async with aclosing(self._attempts(request)) as attempts:
             while known is None:
                 try:
@@ -184,6 +184,15 @@ class LedgerLM:
                     self._health.failed(request, ended)
                     raise ended from None
         return known
+
+    def _explained(self, request: LMRequest, most: Usage, end: BudgetExhausted) -> BudgetExhausted | ProviderDown:
+        def now() -> str:
+            reason = self.budget.excess(self.spent(), most)
+            return str(self._health.explain(request, exhausted(self.run, reason) if reason else end))
+
+        explained = self._health.explain(request, end)
+        explained.now = now
+        return explained
 
     async def _one_attempt(self, request: LMRequest) -> AsyncGenerator[LMReply | LMError]:
         yield await self.inner.complete(request)

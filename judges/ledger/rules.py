@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from judges.ledger import tables
-from judges.ledger.budget import Budget, Usage
+from judges.ledger.budget import Budget, Usage, exhausted
 from judges.ledger.connection import Connection
 from judges.ledger.lease import Lease, living
 from judges.ledger.rows import TRILLION, about, pack, parse_reply, reply_values, trillionths
 from judges.ledger.steps import Answer, Complete, Drop, End, Find, Reservation, Reserve, Result, Step
-from judges.lm import BudgetExhausted, LMReply
+from judges.lm import LMReply
 
 _ACCOUNT = ("calls", "tokens", "cost", "failed", "assumed", "unsure")
 Account: TypeAlias = list[int]
@@ -157,8 +157,7 @@ class _Work:
                         mine = [(1, row[5], row[6]) for row in self._new if row[2] == run]
                         swept[run] = settled(now, [*self._db.rows(tables.held_by_run, [run]), *mine])
                     reason = step.budget.excess(swept[run], step.most)
-                    said = f"budget of run {run!r}: {reason}"
-                    self.results[step.key] = BudgetExhausted(said) if reason else Reservation.WAIT
+                    self.results[step.key] = exhausted(run, reason) if reason else Reservation.WAIT
                     continue
             cost = trillionths(step.most.cost)
             kept = self.granted[step.key] = _kept(step)

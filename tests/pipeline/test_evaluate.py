@@ -165,10 +165,12 @@ def test_a_model_that_answers_at_once_can_be_interrupted() -> None:
 def test_a_used_up_budget_keeps_what_is_done() -> None:
     def stop(number: int, _: LMRequest) -> None:
         if number >= 6:
-            raise BudgetExhausted("6 of 6 calls are used up")
+            end = BudgetExhausted("5 of 6 calls are used up")
+            end.now = lambda: "6 of 6 calls are used up"
+            raise end
 
     lm = FakeLM(stop)
-    with pytest.raises(EvaluationStopped, match=r"6 of 6 calls.*9 of 15 judgments") as error:
+    with pytest.raises(EvaluationStopped, match=r"^6 of 6 calls.*9 of 15 judgments") as error:
         evaluate(SUITE, ROWS, lm, EvaluateSettings(concurrency=1))
     judgments = error.value.judgments
     assert [j.outcome for j in judgments] == [Outcome.SCORED] * 6 + [Outcome.NOT_RUN] * 9

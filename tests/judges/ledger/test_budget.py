@@ -177,7 +177,7 @@ def test_calls_in_flight_are_waited_for_before_the_budget_is_called_exhausted(
 def test_what_is_replayed_costs_nothing_even_when_the_budget_is_used_up(ledger: Ledger, counting_model: Models) -> None:
     lm = LedgerLM(counting_model(), ledger, "run", Budget(calls=2))
     counting_model.ask(lm, counting_model.request(0), counting_model.request(1))
-    with pytest.raises(BudgetExhausted, match="budget of run 'run': 2 of 2 calls"):
+    with pytest.raises(BudgetExhausted, match=r"^2 of 2 calls"):
         counting_model.ask(lm, counting_model.request(2))
     assert [
         reply.replayed for reply in counting_model.ask(lm, counting_model.request(0), counting_model.request(1))

@@ -409,3 +409,31 @@ def test_a_call_in_flight_is_not_answered_from_elsewhere(ledger: Ledger, countin
     ledger.do(Drop(asked.key, End.UNBILLED)).result()
     assert lm.answer(asked, LMReply("late", "stop", 4, 2))
     assert lm.spent().calls == 1
+
+
+def test_the_end_of_the_budget_is_told_with_what_calls_in_flight_took(ledger: Ledger, counting_model: Models) -> None:
+    small, large = counting_model.request(0), counting_model.request(1, max_tokens=1000)
+    price = {1: 0.2, 100: 0.2, 1000: 0.9}
+
+    def answer(request: LMRequest) -> LMReply:
+        return LMReply("x", prompt_tokens=7, completion_tokens=request.max_tokens)
+
+    model = counting_model(answer, delay=0.1)
+    cost_of = lambda request, *_: price[request.max_tokens]  # noqa: E731
+    lms = [LedgerLM(model, ledger, name, Budget(dollars=1.0), cost_of=cost_of) for name in ("run", "evaluate-1")]
+
+    async def scene(lm: LedgerLM, repeat: int) -> BudgetExhausted:
+        await lm.complete(replace(small, max_tokens=1, repeat=repeat))
+        in_flight = asyncio.create_task(lm.complete(replace(small, repeat=repeat)))
+        await asyncio.sleep(0.03)
+        with pytest.raises(BudgetExhausted) as caught:
+            await lm.complete(replace(large, repeat=repeat))
+        await in_flight
+        return caught.value
+
+    end, of_another = (asyncio.run(scene(lm, repeat)) for repeat, lm in enumerate(lms))
+    assert str(end) == "0.2 of 1 dollars are used up, and the next call could take 0.9"
+    assert end.now is not None
+    assert end.now() == "0.4 of 1 dollars are used up, and the next call could take 0.9"
+    assert of_another.now is not None
+    assert of_another.now().startswith("budget of run 'evaluate-1': 0.4 of 1 dollars")

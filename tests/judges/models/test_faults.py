@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -101,5 +102,7 @@ def test_a_provider_that_dies_does_not_cost_all_in_flight_all_of_their_attempts(
         ends = asyncio.run(calls(lm, server))
         assert sum(isinstance(end, LMReply) for end in ends) == answers == lm.kept()
         assert sum(isinstance(end, ProviderDown) for end in ends) > 100
+        said = next(str(end) for end in ends if isinstance(end, ProviderDown))
+        assert re.search(r"^\d+ calls [a-z, ]*failed.* \(\d\d+ requests, retries included\); the last one", said)
         assert len(server.requests) - answers < 128 * 2.5
         assert lm.spent().calls == len(server.requests)
