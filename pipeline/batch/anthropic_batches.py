@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 
+from judges.models.completion import part
 from judges.models.litellm_transport import load_litellm
 from judges.models.transport import ProviderError
 from labeled_traces.files import parse_json, read_lines
@@ -60,7 +61,7 @@ class AnthropicBatches:
     def status(self, batch_id: str) -> Status:
         with self._told(f"batch {batch_id} cannot be looked up", "GET", f"/{batch_id}") as batch:
             status = told_id(batch["processing_status"])
-            counts = {str(name): int(count) for name, count in batch["request_counts"].items()}
+            counts = {str(name): int(count) for name, count in part(batch, "request_counts").items()}
             files = {"replies": batch_id} if batch.get("results_url") else {}
             return Status(_STATUS.get(status, status), counts, files)
 

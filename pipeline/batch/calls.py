@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from judges.lm import JudgeError, LMRequest
 from judges.models.completion import count, part
@@ -13,7 +13,7 @@ from judges.models.form import Form, known_form
 from judges.models.litellm_transport import load_litellm, wants_marks
 from judges.models.transport import messages_of
 
-URL = "/v1/chat/completions"
+URL: Final = "/v1/chat/completions"
 MARK = "gpa-"
 _DIGITS = 40
 

@@ -48,6 +48,30 @@ def test_deleted_replies_are_fetched_again(batch: Run, batch_server: BatchServer
     assert batch("fetch", "calls.jsonl")[0]["files"] == done["files"]
 
 
+@pytest.mark.parametrize(
+    "lacking", ["completion_window", "object", "endpoint", "created_at", "request_counts", "failed"]
+)
+def test_an_answer_that_lacks_what_nobody_needs(lacking: str, batch: Run, batch_server: BatchServer) -> None:
+    """Servers that speak OpenAI's protocol do so more or less; the replies are paid."""
+    submit(batch, batch_server, OPENAI)
+    told = batch_server.batches["batch_0"]
+    counts = {name: count for name, count in told["request_counts"].items() if name != lacking}
+    told = {name: value for name, value in {**told, "request_counts": counts}.items() if name != lacking}
+    batch_server.batches["batch_0"] = told
+    (done,) = batch("fetch", "calls.jsonl")
+    assert (done["status"], done["files"]) == ("completed", ["replies-batch_0.jsonl"])
+    assert len(Path("replies-batch_0.jsonl").read_text().splitlines()) == 6
+
+
+def test_nor_one_of_anthropic(batch: Run, batch_server: BatchServer) -> None:
+    submit(batch, batch_server, ANTHROPIC)
+    told = batch_server.batches["msgbatch_0"]
+    batch_server.refuse = (200, json.dumps({name: told[name] for name in ("processing_status", "results_url")}))
+    assert batch("status", "calls.jsonl")[0]["status"] == "completed"
+    batch_server.refuse = None
+    assert batch("fetch", "calls.jsonl")[0]["files"] == ["replies-msgbatch_0.jsonl"]
+
+
 ANSWERS = ["null", "[]", "{}", '"x"', "", '{"id": null, "data": null}', '{"data": [{}], "has_more": true}']
 
 
