@@ -24,7 +24,10 @@ from pipeline.call_order import CallOrder, Place
 from pipeline.own_thread import run_in_thread
 from pipeline.progress import Progress
 
-_FAILED = (Outcome.PROVIDER_ERROR, Outcome.TIMEOUT)
+SHORTEN = "--trace-tokens N (in a file judges.trace_tokens) shortens traces"
+_WAY_OUT = f"accepted is a smaller trace: {SHORTEN}; or a model with a larger context"
+_OTHER_MODEL = "accepted is a model that gives the reply format of the prompt"
+FAILED = (Outcome.PROVIDER_ERROR, Outcome.TIMEOUT)
 
 
 @dataclass(frozen=True)
@@ -92,19 +95,22 @@ def check_replies(judgments: Sequence[Judgment], *, usable: bool = True) -> None
         LMError: every call failed.
         NoUsableReply: no judgment can be used.
     """
-    if judgments and all(judgment.outcome in _FAILED for judgment in judgments):
+    if judgments and all(judgment.outcome in FAILED for judgment in judgments):
         last = judgments[-1]
         raise LMError(
-            str(last.outcome), f"{len(judgments)} calls failed and none succeeded; the last one: {last.detail}"
+            str(last.outcome),
+            f"{len(judgments)} calls failed and none succeeded; the last one: {last.detail}; mend that (model, "
+            "endpoint or key), then start the same command again",
         )
     if usable and judgments and not any(judgment.usable for judgment in judgments):
         first = judgments[0]
         counts = Counter(str(judgment.outcome) for judgment in judgments)
+        too_long = Outcome.TOO_LONG in (judgment.outcome for judgment in judgments)
         said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
         raise NoUsableReply(
             str(first.outcome),
             f"not one of {len(judgments)} judgments can be used ({said}); the first one, {first.dimension} on trace "
-            f"{first.trace_id}: {first.detail}; accepted is a model that gives the reply format of the prompt",
+            f"{first.trace_id}: {first.detail}; {_WAY_OUT if len(counts) == 1 and too_long else _OTHER_MODEL}",
         )
 
 

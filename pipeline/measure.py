@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from judges.judgment import HOLISTIC, Judgment
 from judges.ledger.budget import OWN, Budget, Price, Usage
-from judges.ledger.ledger_lm import LedgerLM
+from judges.ledger.ledger_lm import Ledger, LedgerLM
 from judges.ledger.place import Place
-from judges.models.connect import Models, is_simulated, open_lm
+from judges.models.connect import Models, check_keys, is_simulated, open_lm
 from judges.models.limits import Limits
 from judges.program import JudgeSuite, seed_suite
 from labeled_traces.dataset import Dataset
@@ -32,6 +32,7 @@ from pipeline.metrics.bootstrap import MetricSettings
 from pipeline.metrics.estimate import Estimate
 from pipeline.metrics.suite import dimension_metrics, suite_metrics
 from pipeline.metrics.table import match_judgments
+from pipeline.pace import tell_limits
 from pipeline.prepare import Say, with_knobs
 from pipeline.read_warnings import warning_kinds
 from pipeline.replay import explained_replay, open_kept
@@ -157,8 +158,11 @@ class Evaluation:
     def open_lm(self) -> LedgerLM:
         """The way to its model; from here on the folder is this evaluation's."""
         work = self.work
-        write_lines(self.out / _CONTENT, [json.dumps(self.content)])
         mode: Literal["live", "replay"] = "replay" if work.replay else "live"
+        if work.replay:
+            # A ledger that is not there leaves no folder behind.
+            Ledger(self.ledger, read_only=True).close()
+        write_lines(self.out / _CONTENT, [json.dumps(self.content)])
         return open_lm(self.ledger, self.run, work.budget, work.prices, work.timeout, mode, limits=work.limits)
 
 
@@ -193,6 +197,9 @@ def measure(work: Measurement, say: Say) -> Measured:
     matcher = build_matcher(work.matcher, list(rows))
     cost = task.cost()
     if not work.replay:
+        if cost.calls:
+            check_keys(_endpoints(suite))
+        tell_limits(cost, work.limits, say)
         announce(cost, work.budget, say, work.consent, _endpoints(suite), task.spent())
     uses = 0
     with task.open_lm() as lm:
@@ -271,7 +278,11 @@ def _check_folder(out: Path, content: list[Any], force: bool) -> None:
     """Raises: PipelineError, if the folder holds another measurement, which would be written over."""
     known = out / _CONTENT
     if not force and known.is_file() and parse_json(read_text(known), str(known)) != content:
-        raise PipelineError(f"{out} holds another evaluation: accepted is another --results, or --force to replace it")
+        raise PipelineError(
+            f"{out} holds another evaluation: accepted is another --results, or --force to replace it; what was paid "
+            "stays in the ledger and is used again, and --ledger FILE shares replies between folders (more repeats, "
+            "other options)"
+        )
 
 
 def _folder(work: Measurement, suite: JudgeSuite, rows: Dataset) -> Path:

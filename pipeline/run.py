@@ -8,11 +8,14 @@ from typing import Any
 
 from judges.ledger.budget import Usage
 from judges.ledger.ledger_lm import LedgerLM
+from judges.models.connect import check_keys
+from judges.models.limits import Limits
 from judges.program import JudgeSuite
 from pipeline.chain import unsearchable
 from pipeline.config import ExperimentConfig, PipelineError
 from pipeline.consent import Consent
 from pipeline.cost import Cost, announce, suite_cost, uncounted_cost
+from pipeline.pace import tell_limits
 from pipeline.prepare import Run, Say, endpoints, models_of, prepare, reopen
 from pipeline.prove import prove
 from pipeline.report.details import Details
@@ -113,8 +116,12 @@ def _prepared(config: ExperimentConfig, say: Say) -> Run:
 
 def _announce(run: Run, cost: Cost, lm: LedgerLM, say: Say, agreed: bool = False, *, included: bool = False) -> None:
     say(f"run: {run.folder.path}")
+    asked = endpoints(run.steps, run.suite)
+    if not lm.kept():
+        check_keys(asked)
+    tell_limits(cost, Limits(**run.config.limits.model_dump()), say)
     consent = Consent(run.config.ask_above, agreed)
-    announce(cost, lm.budget, say, consent, endpoints(run.steps, run.suite), lm.spent(), included)
+    announce(cost, lm.budget, say, consent, asked, lm.spent(), included)
     if kept := lm.kept():
         say(f"resumed: {kept:,} calls were made before and are not made again")
 

@@ -3,6 +3,7 @@ when needed."""
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
@@ -47,6 +48,21 @@ def check_name(model: str, endpoint: str = "") -> None:
             f"no provider of the model {model!r} is known: accepted is provider/model such as openai/gpt-5, with any "
             "name after openai/ for a server that speaks its protocol"
         ) from error
+
+
+def check_keys(models: Mapping[str, str]) -> None:
+    """Before anything is announced: a key without which no call can succeed. Only models named openai/... without an
+    endpoint (model -> endpoint, may be empty) are looked at; other providers' keys are found in many places.
+
+    Raises:
+        JudgeError: it is not in the environment.
+    """
+    for model, endpoint in models.items():
+        if model.startswith("openai/") and not endpoint and not os.environ.get("OPENAI_API_KEY", "").strip():
+            raise JudgeError(
+                f"{model} needs a key, and OPENAI_API_KEY is not in the environment: accepted is that variable, or an "
+                "endpoint of your own (--endpoint URL)"
+            )
 
 
 def open_lm(

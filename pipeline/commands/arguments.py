@@ -41,6 +41,13 @@ def amount(text: str) -> float:
     return number
 
 
+def seconds(text: str) -> float:
+    """A number above 0."""
+    if not (number := amount(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not accepted: a number of seconds above 0 is")
+    return number
+
+
 def ledger(text: str) -> Path | str:
     """A path, or the URL of a database."""
     from judges.ledger.place import place_of
@@ -67,7 +74,7 @@ def add_calls(parser: argparse.ArgumentParser, budget: str = "budget", *, sent: 
 
     parser.add_argument("--seed", type=seed, default=0, metavar="N", help="seed of the calls (0)")
     parser.add_argument("--concurrency", type=count, default=8, metavar="N", help=said("judgments in flight (8)"))
-    parser.add_argument("--timeout", type=amount, default=60.0, metavar="SECONDS", help=said("for each attempt (60)"))
+    parser.add_argument("--timeout", type=seconds, default=60.0, metavar="SECONDS", help=said("for each attempt (60)"))
     parser.add_argument("--rpm", type=count, metavar="N", help=said("requests a minute at most, of each model"))
     parser.add_argument("--tpm", type=count, metavar="N", help=said("tokens a minute at most, of prompts and replies"))
     parser.add_argument("--max-calls", type=count, metavar="N", help=budget)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import replace
 
 from pipeline.commands.arguments import add_consent
@@ -55,13 +56,32 @@ def run(args: argparse.Namespace, out: Output) -> int:
     if found.test_uses > 1:
         lines.append(f"use {found.test_uses} of this testset: the more uses, the less it says; trust a new one more")
     lines.append(f"judgments: {found.judgments}")
-    parts += ["\n".join(lines), _next_steps(args)]
+    parts += ["\n".join(lines), _next_steps(args, found.outcomes)]
     out.result("\n\n".join(parts), found.to_json())
     return 0
 
 
-def _next_steps(args: argparse.Namespace) -> str:
+def _next_steps(args: argparse.Namespace, outcomes: Mapping[str, int]) -> str:
+    return "\n".join([*_unmade(outcomes), *_to_tune(args)])
+
+
+def _unmade(outcomes: Mapping[str, int]) -> list[str]:
+    """What to do first, where judgments are missing."""
+    from pipeline.evaluate import FAILED, SHORTEN
+
+    lines = []
+    if missing := {name: outcomes[name] for name in map(str, FAILED) if outcomes.get(name)}:
+        unmade = sum(missing.values())
+        said = "1 judgment was" if unmade == 1 else f"{unmade:,} judgments were"
+        names = ", ".join(missing)
+        lines.append(f"{said} not made ({names}): start the same command again, it asks only for these")
+    if count := outcomes.get("too_long"):
+        lines.append(f"Too long for the model (too_long), {count:,} x: {SHORTEN}")
+    return [*lines, ""] if lines else []
+
+
+def _to_tune(args: argparse.Namespace) -> list[str]:
     lines = ["Next, to tune them (the smallest experiment file: gpa-judges optimize --help):"]
     if args.split is None:
         lines.append(f"  {command('split', args.data, '--out', 'split.json')}")
-    return "\n".join([*lines, f"  {command('optimize', 'experiment.yaml')}"])
+    return [*lines, f"  {command('optimize', 'experiment.yaml')}"]

@@ -6,12 +6,13 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.commands.arguments import add_calls, count, ledger
+from pipeline.commands.arguments import add_calls, count, ledger, whole
 
 if TYPE_CHECKING:
     from pipeline.measure import Measurement
 
 PARTS = {"train": ("trainset",), "val": ("valset",), "test": ("testset",), "dev": ("trainset", "valset")}
+_KNOBS = ("model", "endpoint", "trace_tokens")
 
 
 def add_evaluation(
@@ -26,6 +27,12 @@ def add_evaluation(
         "--model", metavar="NAME", help="a LiteLLM model name, or simulated/default to try it out (that of --judges)"
     )
     parser.add_argument("--endpoint", "--api-base", metavar="URL", help="base URL of an OpenAI-compatible server")
+    parser.add_argument(
+        "--trace-tokens",
+        type=whole(256, 10_000_000),
+        metavar="N",
+        help="shorten traces to about so many tokens each (24000, or as the judges say)",
+    )
     parser.add_argument("--repeats", type=count, default=1, metavar="N", help="readings of every trace (1)")
     parser.add_argument("--split", type=Path, metavar="FILE", help="a manifest that `gpa-judges split` wrote")
     parser.add_argument("--part", choices=tuple(PARTS), help="the part of the split to read (all)")
@@ -43,9 +50,14 @@ def add_evaluation(
         "--ledger",
         type=ledger,
         metavar="PLACE",
-        help="where calls are kept, also of several evaluations: a file, or postgresql://USER@HOST/DB",
+        help="where calls are kept; several folders that name one share its replies (more repeats, other options): a "
+        "file, or postgresql://USER@HOST/DB",
     )
-    parser.add_argument("--force", action="store_true", help="write over another evaluation in that folder")
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="write over another evaluation in that folder; what was paid stays in its ledger and is used again",
+    )
     add_calls(parser, sent=sent)
 
 
@@ -82,7 +94,7 @@ def measurement(args: argparse.Namespace, progress: str) -> Measurement:
         data=args.data,
         judges=args.judges,
         holistic=args.holistic,
-        knobs={name: getattr(args, name) for name in ("model", "endpoint") if getattr(args, name) is not None},
+        knobs={name: getattr(args, name) for name in _KNOBS if getattr(args, name) is not None},
         split=args.split,
         parts=PARTS.get(args.part or "", ()),
         matcher=args.matcher,

@@ -360,4 +360,5 @@ def test_another_results_folder_is_what_is_accepted(batch: Callable[..., dict[st
     """--out is the file of calls here."""
     batch("export", "data.jsonl", *DEFAULT, "--results", "mine")
     error = batch("export", "data.jsonl", *DEFAULT, "--holistic", "--results", "mine", code=2)["error"]["message"]
-    assert error == "mine holds another evaluation: accepted is another --results, or --force to replace it"
+    assert error.startswith("mine holds another evaluation: accepted is another --results, or --force to replace it")
+    assert "--ledger FILE shares replies" in error

@@ -142,3 +142,52 @@ def test_what_is_assumed_of_the_cost_is_told(
     said = capsys.readouterr()
     assert "of them assumed for 6 calls whose cost is not known (" in said.err, "spent now"
     assert "of them assumed for 6 calls whose cost is not known (" in said.out, "Cost"
+
+
+def test_calls_that_failed_are_the_first_next_step(
+    scripted_server: type[ScriptedServer], capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = scripted_server.error(401, "no")
+    with scripted_server(scripted_server.in_turn(CLEAN, bad, CLEAN, CLEAN, CLEAN, CLEAN)) as server:
+        assert evaluate(server, "--concurrency", "1") == 0
+    said = capsys.readouterr().out
+    hint = "1 judgment was not made (provider_error): start the same command again, it asks only for these"
+    assert hint in said
+    assert said.index(hint) < said.index("Next, to tune them")
+
+
+def test_traces_that_are_too_long_name_the_option_that_shortens_them(
+    scripted_server: type[ScriptedServer], capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = scripted_server.error(400, "the prompt is too long for the context window")
+    with scripted_server(lambda _: long) as server:
+        assert evaluate(server, "--trace-tokens", "300") == 3
+        assert max(len(str(request)) for request in server.requests) < 20_000
+    said = capsys.readouterr().err
+    assert "--trace-tokens N (in a file judges.trace_tokens) shortens traces" in said
+    assert "reply format" not in said
+    with scripted_server(scripted_server.in_turn(CLEAN, long)) as server:
+        assert evaluate(server, "--concurrency", "1", "--force") == 0
+    assert "(too_long), 5 x: --trace-tokens N" in capsys.readouterr().out
+
+
+def test_a_missing_key_is_found_before_anything_is_announced(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+    assert main(["evaluate", "data.jsonl", "--model", "openai/gpt-5"]) == 2
+    said = capsys.readouterr().err
+    assert "OPENAI_API_KEY is not in the environment" in said
+    assert "cost:" not in said
+    assert not Path("runs").exists()
+
+
+def test_a_replay_without_a_ledger_leaves_no_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", "data.jsonl", "--model", "openai/gpt-5", "--replay"]) == 2
+    assert "ledger" in capsys.readouterr().err
+    assert not Path("runs").exists()
+
+
+def test_a_timeout_of_0_is_refused_by_the_parser(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", "data.jsonl", "--model", "openai/gpt-5", "--timeout", "0"]) == 2
+    assert "--timeout: '0' is not accepted: a number of seconds above 0 is" in capsys.readouterr().err
