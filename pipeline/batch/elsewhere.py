@@ -47,7 +47,7 @@ class Elsewhere:
         self.known = 0
         self.differing: list[str] = []
         self.unreadable: list[str] = []
-        self._replace = replace
+        self.replaces = replace
         self._lm = lm
         self._ledger = LedgerLM(lm.inner, lm.ledger, lm.run, mode="replay")
         self._replies = replies or Replies()
@@ -68,7 +68,7 @@ class Elsewhere:
                 reply = await self._file(request, found)
             elif new and reply.text != found.reply.text:
                 self.differing.append(found.where)
-                reply = await self._correct(request, found) if self._replace else reply
+                reply = await self._correct(request, found) if self.replaces else reply
         if reply is not None:
             if new and is_plan_request(request) and parse_plan(reply.text, ()) is None:
                 self.unreadable.append(f"{found.where if found else name}: no plan as it was asked for")

@@ -230,7 +230,10 @@ def _refuse(replies: Replies, asked: Elsewhere) -> None:
     if replies.malformed:
         said.append(f"{len(replies.malformed)} lines cannot be read: {listed(replies.malformed)}")
     if said:
-        raise PipelineError(f"{'; '.join(said)}. The others are kept: {asked.filed} filed, {asked.known} there before")
+        kept = f"{asked.filed} filed, {asked.known} there before"
+        if asked.differing:
+            kept += f", of which {len(asked.differing)} {'were replaced' if asked.replaces else 'differ from what is there'}"
+        raise PipelineError(f"{'; '.join(said)}. The others are kept: {kept}")
 
 
 def listed(names: Sequence[str]) -> str:

@@ -175,7 +175,7 @@ def _imported(done: Imported) -> list[str]:
         lines.append(f"{count:,} {said} ({where})")
     if done.unreadable:
         first, count = done.unreadable[0], len(done.unreadable)
-        lines.append(f"WARNING: {count:,} replies are there that cannot be read and give no score; the first: {first}")
+        lines.append(f"WARNING, replies that cannot be read, so they give no score: {count:,}; the first: {first}")
     if done.repeated:
         lines.append(f"{done.repeated:,} repeated: the first reply to a call counts")
     if done.errors:

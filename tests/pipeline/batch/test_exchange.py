@@ -137,6 +137,9 @@ def test_a_reply_to_another_evaluation_is_refused_by_name(
     assert "26 more" in said
     assert all(f"own.jsonl, line {number}: " in said for number in (37, 38, 39))
     assert "The others are kept: 36 filed, 0 there before" in said
+    replies("own.jsonl", [{**row, "text": "other"} for row in lines()][:2])
+    said = batch("import", "data.jsonl", *DEFAULT, *files, code=2)["error"]["message"]
+    assert said.endswith("The others are kept: 0 filed, 2 there before, of which 2 differ from what is there")
     assert batch("export", "data.jsonl", *DEFAULT)["waiting"] == 0, "what could be used is there"
 
 
@@ -203,7 +206,7 @@ def test_a_wrong_answer_is_corrected(batch: Callable[..., Any], capsys: pytest.C
     told = capsys.readouterr().out
     where = "replies.jsonl, line 1; replies.jsonl, line 2"
     assert f"2 differ from what is there: --replace files these instead ({where})" in told
-    assert "WARNING: 2 replies are there that cannot be read and give no score; the first: holistic on trace " in told
+    assert "WARNING, replies that cannot be read, so they give no score: 2; the first: holistic on trace " in told
     again = batch(*given)
     assert (again["filed"], again["known"], again["cost"]) == (0, 6, 3.0), "without --replace nothing changes"
 
