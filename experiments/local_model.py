@@ -16,12 +16,16 @@ from judges.models.connect import open_lm
 from judges.program import Knobs, seed_suite
 from judges.render import render
 from labeled_traces.simulated import simulate
+from pipeline.commands.arguments import whole
+from pipeline.progress import Progress
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m experiments.local_model", description=__doc__)
-    parser.add_argument("--trace-tokens", type=int, default=2000, help="of the trace, about (2000)")
-    parser.add_argument("--reply-tokens", type=int, default=64, help="of each reply, which is then cut (64)")
+    parser.add_argument("--trace-tokens", type=whole(256), default=2000, help="of the trace, about: from 256 (2000)")
+    parser.add_argument(
+        "--reply-tokens", type=whole(1), default=64, help="of each reply, which is then cut: from 1 (64)"
+    )
     args = parser.parse_args()
     try:
         model = SmallModel()
@@ -32,7 +36,8 @@ def main() -> None:
         print(f"{'order':14}{'wall s':>8}{'evaluated tokens':>18}{'sent tokens':>13}")
         for name, requests in (("trace first", trace_first), ("rubric first", [*map(_turned, trace_first)])):
             before, start = model.counted(), time.perf_counter()
-            sent = asyncio.run(_asked(requests))
+            with Progress(name, len(requests), "calls") as progress:
+                sent = asyncio.run(_asked(requests, progress))
             wall, evaluated = time.perf_counter() - start, model.counted()[0] - before[0]
             print(f"{name:14}{wall:8.1f}{evaluated:18,}{sent:13,}", flush=True)
 
@@ -52,10 +57,14 @@ def _turned(request: LMRequest) -> LMRequest:
     return replace(request, messages=(system, Message("user", "\n\n".join(texts))))
 
 
-async def _asked(requests: list[LMRequest]) -> int:
+async def _asked(requests: list[LMRequest], progress: Progress) -> int:
     """Asks one after the other; the tokens of their prompts."""
+    sent = 0
     with tempfile.TemporaryDirectory() as folder, open_lm(Path(folder, "ledger.sqlite"), "run", timeout=600) as lm:
-        return sum([(await lm.complete(request)).prompt_tokens for request in requests])
+        for request in requests:
+            sent += (await lm.complete(request)).prompt_tokens
+            progress.update()
+    return sent
 
 
 if __name__ == "__main__":

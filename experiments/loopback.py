@@ -7,6 +7,7 @@ with Loopback(latency=0.1) as server:
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import hashlib
 import json
@@ -18,6 +19,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
+
+from pipeline.commands.arguments import amount
 
 _FINDING = {
     "explanation": "The step does what the one before has done already, and nothing has changed in between.",
@@ -137,5 +140,14 @@ async def _serve(latency: float) -> None:
     await asyncio.to_thread(sys.stdin.read)
 
 
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.loopback",
+        description="A chat server on loopback: prints its port, and ends with its standard input.",
+    )
+    parser.add_argument("latency", type=amount, metavar="SECONDS", help="from a request to its answer, from 0")
+    asyncio.run(_serve(parser.parse_args().latency))
+
+
 if __name__ == "__main__":
-    asyncio.run(_serve(float(sys.argv[1])))
+    main()

@@ -114,6 +114,12 @@ def check_replies(judgments: Sequence[Judgment], *, usable: bool = True) -> None
         )
 
 
+def cached_share(judgments: Sequence[Judgment]) -> float:
+    """Of the prompt tokens of these judgments: what the provider's cache served."""
+    sent = sum(judgment.prompt_tokens for judgment in judgments)
+    return sum(judgment.cached_tokens for judgment in judgments) / sent if sent else 0.0
+
+
 def save_judgments(path: Path, judgments: Iterable[Judgment]) -> None:
     """JSON Lines, one judgment a line, written whole or not at all."""
     write_lines(path, (json.dumps(asdict(judgment), ensure_ascii=True) for judgment in judgments))

@@ -25,7 +25,7 @@ from pipeline.config import PipelineError
 from pipeline.consent import Consent
 from pipeline.cost import Cost, Kept, announce, check_models, compared, suite_cost
 from pipeline.earlier_replies import earlier_replies
-from pipeline.evaluate import EvaluateSettings, EvaluationStopped, check_replies, evaluate, save_judgments
+from pipeline.evaluate import EvaluateSettings, EvaluationStopped, cached_share, check_replies, evaluate, save_judgments
 from pipeline.held_out import TEST_USES, check_leak, record_use, uses_beside
 from pipeline.matching import build_matcher
 from pipeline.metrics.bootstrap import MetricSettings
@@ -159,8 +159,7 @@ class Evaluation:
         """The way to its model; from here on the folder is this evaluation's."""
         work = self.work
         mode: Literal["live", "replay"] = "replay" if work.replay else "live"
-        if work.replay:
-            # A ledger that is not there leaves no folder behind.
+        if work.replay:  # a ledger that is not there leaves no folder behind
             Ledger(self.ledger, read_only=True).close()
         write_lines(self.out / _CONTENT, [json.dumps(self.content)])
         return open_lm(self.ledger, self.run, work.budget, work.prices, work.timeout, mode, limits=work.limits)
@@ -287,12 +286,6 @@ def _check_folder(out: Path, content: list[Any], force: bool) -> None:
 
 def _folder(work: Measurement, suite: JudgeSuite, rows: Dataset) -> Path:
     return Path("runs") / f"evaluate-{text_hash(json.dumps(_content(work, suite, rows)))[:8]}"
-
-
-def cached_share(judgments: Sequence[Judgment]) -> float:
-    """Of the prompt tokens of these judgments: what the provider's cache served."""
-    sent = sum(judgment.prompt_tokens for judgment in judgments)
-    return sum(judgment.cached_tokens for judgment in judgments) / sent if sent else 0.0
 
 
 def _judge(work: Measurement, suite: JudgeSuite, rows: Dataset, lm: LedgerLM, out: Path) -> Sequence[Judgment]:

@@ -6,6 +6,7 @@ To add a format: a module with `role` and `read`, and a line in READERS.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -79,11 +80,12 @@ def read(
     reader = READERS[chosen]
     table = taxonomy if isinstance(taxonomy, Taxonomy) else load_taxonomy(taxonomy or reader.taxonomy)
     options = ReadOptions(table, report, labels=(*label_files, *more))
-    dataset = Dataset.from_places(
-        reader.read(trace_files, options),
-        lambda message: report.add("trace twice, kept once", message),
-        report.leave_out,
-    )
+    with _one_of(files):
+        dataset = Dataset.from_places(
+            reader.read(trace_files, options),
+            lambda message: report.add("trace twice, kept once", message),
+            report.leave_out,
+        )
     if not dataset:
         raise report.nothing_read() or TraceError(f"{files[0]}: holds no trace")
     if report.counts.get(NO_CONTENT, 0) >= len(dataset):
@@ -112,16 +114,33 @@ def _sort(files: Sequence[Path], name: str, report: ReadReport) -> tuple[str, li
         try:
             format, part = _format_and_role(file, None if name == "auto" else name)
         except TraceError as error:
-            report.leave_out(error, FILE)
+            with _one_of(files):
+                report.leave_out(error, FILE)
             continue
         found.setdefault(format, file)
         parts[part].append(file)
     if len(found) > 1:
-        (one, first), (other, second) = list(found.items())[:2]
-        raise TraceError(f"{first} is {one} and {second} is {other}: accepted is one format at a time")
+        formats = " and ".join(f"{file} is {format}" for format, file in found.items())
+        raise TraceError(
+            f"{formats}: accepted is one format at a time: only the files, or the folder, of one of them, or --format "
+            "NAME, which leaves out what is not of it"
+        )
     if not found:
         raise report.nothing_read() or TraceError("labels alone were given: traces are needed")
     return next(iter(found)), parts["traces"], parts["labels"]
+
+
+@contextmanager
+def _one_of(files: Sequence[Path]) -> Iterator[None]:
+    """An error that ends the reading of all files for one of them says how many others there are."""
+    try:
+        yield
+    except TraceError as error:
+        others = len(files) - 1
+        if not others:
+            raise
+        said = "1 other file was given" if others == 1 else f"{others:,} other files were given"
+        raise TraceError(f"{error} ({said})") from error
 
 
 def _format_and_role(path: Path, name: str | None = None) -> tuple[str, str]:

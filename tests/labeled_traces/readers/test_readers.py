@@ -119,7 +119,7 @@ def test_labels_alone_and_mixed_formats_are_errors(tmp_path: Path) -> None:
         read(labels)
     traces = write(tmp_path / "b.json", NESTED)
     for use in (lambda: read([labels, traces]), lambda: sniff(tmp_path)):
-        with pytest.raises(TraceError, match="accepted is one format at a time"):
+        with pytest.raises(TraceError, match=r"a\.json is agentrx and .*b\.json is openinference: .* --format NAME"):
             use()
     with pytest.raises(TraceError, match=r"b\.json, line 1: not a tau-bench run"):
         read(traces, "agentrx")
@@ -268,3 +268,11 @@ def test_a_report_keeps_counts_and_first_examples() -> None:
     report.add("nothing", "c.json", 0)
     assert report.lines() == ["3 x comma; first: a.json"]
     assert report.to_json() == [{"kind": "comma", "count": 3, "first": "a.json", "examples": ["a.json", "b.json"]}]
+
+
+def test_an_error_in_one_of_many_files_says_how_many_others_there_are(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write(tmp_path / f"{name}.json", [RUN])
+    write(tmp_path / "c.json", {"what": "is this"})
+    with pytest.raises(TraceError, match=r"c\.json: no known format .* \(2 other files were given\)$"):
+        read(tmp_path, strict=True)
