@@ -232,7 +232,8 @@ def _refuse(replies: Replies, asked: Elsewhere) -> None:
     if said:
         kept = f"{asked.filed} filed, {asked.known} there before"
         if asked.differing:
-            kept += f", of which {len(asked.differing)} {'were replaced' if asked.replaces else 'differ from what is there'}"
+            did = "were replaced" if asked.replaces else "differ from what is there"
+            kept += f", of which {len(asked.differing)} {did}"
         raise PipelineError(f"{'; '.join(said)}. The others are kept: {kept}")
 
 
