@@ -30,15 +30,16 @@ _IN_TEXT = re.compile(
     # A port is no password, though an "@" may follow in the path.
     rf"(?P<web>https?://[^\s/@:\"']*:)(?!\d*(?:[/?#\s\"',;)]|$)){_PASSWORD}"
     rf"|(?P<user>(?!https?:){_SCHEME}[^\s/@:\"']*:){_PASSWORD}"
-    rf"|(?P<alone>{_SCHEME})[^\s/@:\"']+(?=@)"
+    rf"|(?P<alone>(?!postgres){_SCHEME})[^\s/@:\"']+(?=@)"
     rf"|(?P<path>https?://[^\s\"']*?{_IN_PATH})[^\s/\"']+"
     # A quotation mark that ends the URL stands before no letter.
     rf"|{_PARAMETER}(?:[^&\s\"']|[\"'](?=\w))+",
     re.IGNORECASE,
 )
-"""A password, or a name alone, before the host; a parameter, or a part of the path, after a name like a secret's."""
+"""A password, or a name alone, before the host (a database's user is no secret); a parameter, or a part of the path,
+after a name like a secret's."""
 _IN_URI = re.compile(
-    rf"\A(?P<user>{_SCHEME}[^/@:?#]*:).*(?=@)|\A(?P<alone>{_SCHEME})[^/]*(?=@)|{_PARAMETER}[^&]+",
+    rf"\A(?P<user>{_SCHEME}[^/@:?#]*:).*(?=@)|\A(?P<alone>(?!postgres){_SCHEME})[^/]*(?=@)|{_PARAMETER}[^&]+",
     re.IGNORECASE | re.DOTALL,
 )
 """The same of a text that is one URI: whatever stands there is the password."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from judges.judgment import HOLISTIC
 from judges.ledger.budget import OWN, Budget, Price
 from judges.ledger.ledger_lm import LedgerLM
+from judges.ledger.place import check_folder, place_of
 from judges.models.connect import Models, is_simulated, open_lm
 from judges.models.limits import Limits
 from judges.program import JudgeSuite, seed_suite
@@ -105,6 +106,8 @@ def prepare(config: ExperimentConfig, say: Say) -> Run:
     manifest = _split(config, dataset)
     manifest.check(dataset)
     check_leak(dataset, manifest, suite, holistic)
+    if config.ledger is not None:
+        check_folder(place_of(config.ledger))
     steps = _steps(config, settings[0], suite)
     check_models(endpoints(steps, suite), Budget(**config.budget.model_dump()), models_of(config))
     hashes = {"data": dataset.hash, "judges": suite.hash, HOLISTIC: holistic.hash if holistic else None}

@@ -17,6 +17,7 @@ log = logging.getLogger(__name__)
 
 APPLICATION_ID = 0x67706A31
 BUSY_SECONDS = 60.0
+_SQLITE = b"SQLite format 3\0"
 _MOVED = "the file was removed, moved or replaced"
 
 # The tables of version 1 lack these.
@@ -33,6 +34,11 @@ def connect(path: Path, read_only: bool) -> Connection:
     """
     if read_only and not path.is_file():
         raise JudgeError(f"there is no ledger {path}: accepted is one in which a run has kept its calls")
+    if path.is_file() and (start := _start(path)) and start != _SQLITE:
+        raise JudgeError(
+            f"{path} is not a ledger, nor any SQLite file: accepted is a ledger, or a path without a file (of a ledger "
+            "whose beginning was damaged: restore a copy)"
+        )
     try:
         if not read_only:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -40,6 +46,14 @@ def connect(path: Path, read_only: bool) -> Connection:
     except (OSError, sqlite3.Error) as error:
         raise explain(error, path) from error
     return Connection(raw, "sqlite", _Begin(raw, path), (sqlite3.Error,), partial(explain, path=path))
+
+
+def _start(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_SQLITE))
+    except OSError as error:
+        raise explain(error, path) from error
 
 
 def check_kept(path: Path, capped: bool) -> None:
@@ -65,7 +79,10 @@ def check_kept(path: Path, capped: bool) -> None:
 def note_use(path: Path) -> None:
     """Leaves a note beside the file, so that its loss does not look like a run that has spent nothing."""
     if not _note(path).exists():
-        _note(path).write_text(f"Calls to models were made here: their replies and cost are in {path.name}.\n")
+        _note(path).write_text(
+            f"Calls to models were made here: their replies and cost are in {path.name}.\n"
+            "This note tells the loss of that file from a new beginning with the whole budget. Delete both.\n"
+        )
 
 
 def _note(path: Path) -> Path:

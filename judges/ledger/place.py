@@ -16,6 +16,16 @@ Place: TypeAlias = Path | str
 ACCEPTED = "accepted is a path, or postgresql://USER@HOST/DATABASE"
 
 
+def check_folder(place: Place) -> None:
+    """For a place that a user has named: a slip in it would begin a new ledger, and pay for everything anew.
+
+    Raises:
+        JudgeError: the folder of the file does not exist.
+    """
+    if isinstance(place, Path) and not place.parent.is_dir():
+        raise JudgeError(f"ledger {place}: there is no folder {place.parent}: accepted is a file in one that exists")
+
+
 def place_of(place: Path | str) -> Place:
     """
     Raises:

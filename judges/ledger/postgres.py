@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 from judges.ledger.connection import Connection, schema
 from judges.ledger.tables import SINCE_2, VERSION
@@ -81,6 +82,8 @@ def explain(error: Exception, url: str) -> JudgeError:
         advice = "accepted is a database in the encoding UTF8"
     elif "permission denied" in text or "read-only" in text:
         advice = f"accepted is a user who may write in the schema {SCHEMA}, and make it where it is not there"
+    elif "database" in text and "does not exist" in text:
+        advice = f"make it first: createdb {urlsplit(url).path.strip('/')}"
     elif "password" in text or "authentication" in text:
         advice = "the password comes from PGPASSWORD, ~/.pgpass or a service file"
     else:

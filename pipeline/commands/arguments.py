@@ -50,11 +50,13 @@ def seconds(text: str) -> float:
 
 def ledger(text: str) -> Path | str:
     """A path, or the URL of a database."""
-    from judges.ledger.place import place_of
+    from judges.ledger.place import check_folder, place_of
     from judges.lm import JudgeError
 
     try:
-        return place_of(text)
+        place = place_of(text)
+        check_folder(place)
+        return place
     except JudgeError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

@@ -23,6 +23,10 @@ leaves what runs have spent, so their budgets hold; calls that are in flight sta
 """
 
 
+_LEGEND = "kept replies, their tokens (prompt, of it cached; output, of it reasoning) and dollars"
+_ACCOUNT = "requests sent, those without a reply, dollars spent, of them assumed for cost that is not known"
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="step", metavar="STEP", required=True)
     stats = actions.add_parser("stats", help="runs, models, tokens, dollars, calls in flight, size")
@@ -54,23 +58,24 @@ def _stats(args: argparse.Namespace, out: Output) -> None:
 
     found = stats(args.place)
     now = time.time()
-    head = ["", "replies", "prompt", "cached", "replies'", "reasoning", "dollars"]
-    rows = [[*head, "paid calls", "failed", "paid dollars"]]
+    head = ["", "replies", "prompt", "cached", "output", "reasoning", "dollars"]
+    rows = [[*head, "requests", "failed", "spent dollars", "assumed"]]
     for name, sums in found["runs"].items():
-        paid = sums.get("account", {"calls": 0, "failed": 0, "dollars": 0.0})
-        rows.append([name, *_sums(sums), f"{paid['calls']:,}", f"{paid['failed']:,}", f"{paid['dollars']:.4f}"])
+        paid = sums.get("account", {"calls": 0, "failed": 0, "dollars": 0.0, "assumed": 0.0})
+        known = sums["dollars"] is not None
+        spent = [f"{paid[name]:.4f}" if known else "unknown" for name in ("dollars", "assumed")]
+        rows.append([name, *_sums(sums), f"{paid['calls']:,}", f"{paid['failed']:,}", *spent])
     models = [head, *([name, *_sums(sums)] for name, sums in found["models"].items())]
     lines = [f"{found['ledger']}: {found['replies']:,} replies, {found['bytes'] / 1e6:.1f} MB"]
     if found["newest"] is not None:
-        ages = [(now - found[name]) / 86_400 for name in ("oldest", "newest")]
-        lines[0] += f", from {ages[0]:.1f} to {ages[1]:.1f} days ago"
+        lines[0] += f", from {_age(now - found['oldest'])} to {_age(now - found['newest'])} ago"
     pending = found["pending"]
     if pending["calls"]:
         lines.append(
             f"in flight: {pending['calls']:,} calls, {pending['alive']:,} of them by workers that may be alive; "
-            f"the oldest since {pending['age']:.0f} s"
+            f"the oldest since {_age(pending['age'])}"
         )
-    tables = [f"by run (tokens of prompts and replies)\n{columns(rows)}", f"by model\n{columns(models)}"]
+    tables = [f"by run: {_LEGEND}; {_ACCOUNT}\n{columns(rows)}", f"by model: {_LEGEND}\n{columns(models)}"]
     out.result("\n\n".join(["\n".join(lines), *(tables if found["runs"] else [])]), found)
 
 
@@ -93,16 +98,28 @@ def _import(args: argparse.Namespace, out: Output) -> None:
 
 
 def _prune(args: argparse.Namespace, out: Output) -> None:
-    from judges.ledger.upkeep import Choice, prune
+    from judges.ledger.upkeep import Choice, prune, stats
     from pipeline.config import PipelineError
 
     choice = Choice(args.older_than, args.model, args.of_run, args.failed)
     if choice == Choice():
         raise PipelineError("which replies? accepted are --older-than DAYS, --model, --run and --failed")
+    known = stats(args.place) if args.of_run or args.model else {}
+    for option, kind, given in (("--run", "runs", args.of_run), ("--model", "models", args.model)):
+        if given and given not in known[kind]:
+            there = ", ".join(known[kind]) or "none"
+            raise PipelineError(f"{option} {given}: {args.place} holds nothing of it: accepted are its {kind}, {there}")
     count, size = prune(args.place, choice, args.yes)
     did = "removed" if args.yes else "would be removed (--yes removes them)"
     text = f"{count:,} replies, {size / 1e6:.1f} MB of text, {did}; what was spent stays spent"
     out.result(text, {"replies": count, "bytes": size, "removed": args.yes})
+
+
+def _age(seconds: float) -> str:
+    for size, name in ((86_400, "days"), (3600, "hours"), (60, "minutes")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {name}"
+    return f"{max(0.0, seconds):.0f} seconds"
 
 
 def _sums(sums: Mapping[str, Any]) -> list[str]:

@@ -10,7 +10,6 @@ from pipeline.results import HEADLINE, SIDES, Result, StepReport, counted_labels
 
 MEASURED = (*HEADLINE, "f1", "froc_area", "raw_agreement", "scored_share")
 """What is shown of one suite alone."""
-WIDTH = 100
 INTERVAL = "95 % interval by resampling whole tasks"
 STEP_COLUMNS = ("step", "kept", "f1", "gain", "coverage", "alpha", "calls", "seconds")
 MARK = "* better than the tuned judges: this metric proves nothing by itself"
@@ -43,7 +42,7 @@ def columns(rows: Sequence[Sequence[str]]) -> str:
     """Left-aligned columns, two blanks apart; the first row is the heading."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join([lines[0], "-" * min(WIDTH, max(map(len, lines))), *lines[1:]])
+    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
 
 
 def steps_table(steps: Sequence[StepReport], *more: Sequence[str]) -> str:

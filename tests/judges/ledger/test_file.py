@@ -32,10 +32,13 @@ def test_a_replay_needs_its_ledger(path: Path) -> None:
     assert not path.exists()
 
 
-def test_a_damaged_file_says_what_to_do(path: Path) -> None:
-    path.write_bytes(b"this is no database at all" * 100)
-    with pytest.raises(JudgeError, match=r"ledger\.sqlite.*damaged.*restore a copy"):
-        Ledger(path)
+def test_a_file_of_another_kind_is_no_ledger_and_stays(path: Path) -> None:
+    text = b"this is no database at all" * 100
+    path.write_bytes(text)
+    for read_only in (False, True):
+        with pytest.raises(JudgeError, match=r"ledger\.sqlite is not a ledger.*restore a copy"):
+            Ledger(path, read_only)
+    assert path.read_bytes() == text
 
 
 def test_a_file_with_a_damaged_page_says_what_to_do(path: Path, counting_model: Models) -> None:

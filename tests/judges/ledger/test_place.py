@@ -79,7 +79,7 @@ def test_a_password_is_told_where_to_go() -> None:
 
 
 def test_a_database_that_is_not_there(postgres: PostgresServer) -> None:
-    with pytest.raises(JudgeError, match=r'database "nowhere" does not exist: accepted is a PostgreSQL database'):
+    with pytest.raises(JudgeError, match=r'database "nowhere" does not exist: make it first: createdb nowhere'):
         Ledger(postgres.url("nowhere"))
     with pytest.raises(JudgeError, match="accepted is a PostgreSQL database that can be reached"):
         Ledger("postgresql://me@127.0.0.1:1/db")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from labeled_traces.simulated import rate, simulate
 from pipeline.cli import main
 
 if TYPE_CHECKING:
+    from tests.judges.scripted_server import ScriptedServer
     from tests.postgres_server import PostgresServer
 
 SECRET = "hunter2hunter2"
@@ -134,3 +136,49 @@ def test_a_ledger_that_is_not_there_is_not_made(capsys: pytest.CaptureFixture[st
     assert Ran(capsys, "ledger", "import", "no.jsonl", "no.sqlite").code == 2
     assert not Path("no.sqlite").exists()
     assert not Path("x.jsonl").exists()
+
+
+def test_prune_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    evaluate(capsys, "--out", "found")
+    for option, there in (("--run", "its runs, run"), ("--model", "its models, simulated/default")):
+        ran = Ran(capsys, "ledger", "prune", "found/ledger.sqlite", option, "nope")
+        assert ran.code == 2
+        assert f"{option} nope: " in ran.document["error"]["message"]
+        assert ran.document["error"]["message"].endswith(there)
+        assert Ran(capsys, "ledger", "prune", "found/ledger.sqlite", option, there.split(", ")[1]).code == 0
+
+
+def test_stats_tell_ages_and_what_is_not_known(
+    capsys: pytest.CaptureFixture[str], scripted_server: type[ScriptedServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-nothing")
+    clean = json.dumps({"rationale": "fine", "findings": [], "score": 3})
+    told = scripted_server.answer(body=scripted_server.chat(clean, usage=None))
+    for name, price in (("unpriced", ()), ("priced", ("--price", "1", "1"))):
+        with scripted_server(lambda _: told) as server:
+            model = ("--model", "openai/any", "--endpoint", server.endpoint, *price)
+            assert main(["evaluate", "data.jsonl", *model, "--out", name]) == 0
+        assert main(["ledger", "stats", f"{name}/ledger.sqlite"]) == 0
+    unpriced, priced = capsys.readouterr().out.split("unpriced/ledger.sqlite: ")[1].split("priced/ledger.sqlite: ")
+    assert re.search(r" from \d+ seconds to \d+ seconds ago", priced)
+    run = next(line.split() for line in unpriced.splitlines() if line.startswith("run "))
+    assert run[-2:] == ["unknown", "unknown"]
+    head, rule, row = priced.split("by run")[1].splitlines()[1:4]
+    assert head.split()[-4:] == ["failed", "spent", "dollars", "assumed"]
+    assert len(rule) == max(len(head), len(row))
+    assert row.split()[-1] == row.split()[-2] != "0.0000"
+
+
+def test_a_ledger_in_a_folder_that_does_not_exist_is_a_slip(capsys: pytest.CaptureFixture[str]) -> None:
+    ran = evaluate(capsys, "--ledger", "nodir/x.sqlite")
+    assert ran.code == 2
+    assert "there is no folder nodir: accepted is a file in one that exists" in ran.document["error"]["message"]
+    assert not Path("nodir").exists()
+
+
+def test_a_database_that_does_not_exist_is_to_be_made(
+    capsys: pytest.CaptureFixture[str], postgres: PostgresServer
+) -> None:
+    message = Ran(capsys, "ledger", "stats", postgres.url("nowhere")).document["error"]["message"]
+    assert message.endswith("make it first: createdb nowhere")
+    assert "postgresql://tester@127.0.0.1" in message, "a user is no secret"
