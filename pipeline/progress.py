@@ -117,4 +117,4 @@ def _bar(name: str, total: int, unit: str) -> Any:
         screen = os.terminal_size((0, 0))
     known = screen.columns > 0 and screen.lines > 0
     size: dict[str, Any] = {"dynamic_ncols": True} if known else {"ncols": screen.columns or _WIDTH, "nrows": _HEIGHT}
-    return tqdm(total=total, desc=name, unit=f" {unit}", file=sys.stderr, **size)
+    return tqdm(total=total, desc=name, unit=unit.removesuffix("s"), file=sys.stderr, **size)

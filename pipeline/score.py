@@ -13,7 +13,7 @@ from judges.decision import DecisionRule
 from judges.judgment import Judgment
 from judges.ledger.budget import Budget, Price, Usage
 from judges.lm import LM
-from judges.models.connect import Models, is_simulated, open_lm
+from judges.models.connect import Models, check_keys, is_simulated, open_lm
 from judges.models.limits import Limits
 from judges.program import JudgeSuite
 from labeled_traces.dataset import LabeledTrace
@@ -29,6 +29,7 @@ from pipeline.export.exported import Exported, suite_of
 from pipeline.export.registry import PREFIX, Registry
 from pipeline.lock import locked
 from pipeline.mlflow_traces import MlflowTraces, assessments_of, without_assessments
+from pipeline.pace import tell_limits
 from pipeline.prepare import Say
 from pipeline.read_warnings import warning_kinds
 
@@ -132,7 +133,11 @@ def _score(
     with open_lm(work.out / "ledger.sqlite", today, work.budget, prices, work.timeout, limits=work.limits) as lm:
         if found.new:
             kept = Kept(lm.ledger.find, work.settings.seed)
-            announce(found.cost(suite, Models(prices, work.timeout), kept), work.budget, say)
+            cost = found.cost(suite, Models(prices, work.timeout), kept)
+            if cost.calls:
+                check_keys({one.knobs.model: one.knobs.endpoint for one in suite.programs.values()})
+            tell_limits(cost, work.limits, say)
+            announce(cost, work.budget, say)
         writer = _Writer(store, voices, suite)
         try:
             for batch in found.batches():
