@@ -64,12 +64,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Whoever read our output has gone. Python would complain once more when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         # A second one ends the wait for calls in flight, and must not break into Python's own end: that would show.
         with suppress(ValueError):  # not in the main thread
             signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
             atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
-        return out.fail("Interrupted", "interrupted; start the same command again to resume", INTERRUPTED)
+        said = "".join(f": {note}" for note in getattr(stop, "__notes__", ())[:1])
+        return out.fail("Interrupted", f"interrupted{said}; start the same command again to resume", INTERRUPTED)
     except Exception as error:
         code = _exit_code(error)
         if code != UNEXPECTED:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -80,8 +80,14 @@ class LedgerLM:
     def __enter__(self) -> LedgerLM:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        """An interrupt gets a note of what is kept and was spent."""
+        try:
+            if isinstance(error, KeyboardInterrupt):
+                with suppress(Exception):
+                    error.add_note(self._so_far())
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Closes the connections of the model behind it, where it has some, and the ledger."""
@@ -184,6 +190,11 @@ class LedgerLM:
                     self._health.failed(request, ended)
                     raise ended from None
         return known
+
+    def _so_far(self) -> str:
+        spent, kept = self.spent(), self.kept()
+        said = f"{kept:,} {'reply is' if kept == 1 else 'replies are'} kept"
+        return f"{said}, {spent.dollars:.2f} dollars spent{spent.doubt}" if spent.dollars else said
 
     def _explained(self, request: LMRequest, most: Usage, end: BudgetExhausted) -> BudgetExhausted | ProviderDown:
         def now() -> str:

@@ -23,8 +23,10 @@ leaves what runs have spent, so their budgets hold; calls that are in flight sta
 """
 
 
-_LEGEND = "kept replies, their tokens (prompt, of it cached; output, of it reasoning) and dollars"
-_ACCOUNT = "requests sent, those without a reply, dollars spent, of them assumed for cost that is not known"
+_LEGEND = "of kept replies: tokens (prompt, of it cached; output, of it reasoning) and dollars"
+_ACCOUNT = (
+    "of the account: requests sent, those without a reply, dollars spent, of them assumed for cost that is not known"
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +77,7 @@ def _stats(args: argparse.Namespace, out: Output) -> None:
             f"in flight: {pending['calls']:,} calls, {pending['alive']:,} of them by workers that may be alive; "
             f"the oldest since {_age(pending['age'])}"
         )
-    tables = [f"by run: {_LEGEND}; {_ACCOUNT}\n{columns(rows)}", f"by model: {_LEGEND}\n{columns(models)}"]
+    tables = [f"by run\n{columns(rows)}\n{_ACCOUNT}", f"by model\n{columns(models)}\n{_LEGEND}"]
     out.result("\n\n".join(["\n".join(lines), *(tables if found["runs"] else [])]), found)
 
 

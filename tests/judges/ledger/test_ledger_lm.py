@@ -437,3 +437,14 @@ def test_the_end_of_the_budget_is_told_with_what_calls_in_flight_took(ledger: Le
     assert end.now() == "0.4 of 1 dollars are used up, and the next call could take 0.9"
     assert of_another.now is not None
     assert of_another.now().startswith("budget of run 'evaluate-1': 0.4 of 1 dollars")
+
+
+def test_an_interrupt_is_told_what_is_kept_and_spent(ledger: Ledger, counting_model: Models) -> None:
+    def work() -> None:
+        with LedgerLM(counting_model(), ledger, "run") as lm:
+            counting_model.ask(lm, *(counting_model.request(number) for number in range(20)))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        work()
+    assert caught.value.__notes__ == ["20 replies are kept, 0.02 dollars spent"]
