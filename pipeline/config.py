@@ -19,6 +19,7 @@ from pydantic import (
     model_validator,
 )
 
+from judges.ledger.budget import DEAREST, MOST_DOLLARS
 from judges.ledger.place import place_of
 from judges.program import Knobs
 from judges.redact import check_endpoint, check_tracking_uri
@@ -74,7 +75,7 @@ Seed = Annotated[int, Field(ge=0, lt=2**32)]
 Shares = Annotated[tuple[float, float, float], AfterValidator(_all)]
 """Of train, val and test."""
 Dollars = Annotated[float, Field(ge=0)]
-ModelPrice = Annotated[tuple[Dollars, ...], Field(min_length=2, max_length=4)]
+ModelPrice = Annotated[tuple[Annotated[Dollars, Field(le=DEAREST)], ...], Field(min_length=2, max_length=4)]
 """As `Price.parse` reads it."""
 
 
@@ -211,7 +212,7 @@ class BudgetConfig(Section):
 
     calls: int | None = Field(default=None, ge=1, lt=2**63)
     tokens: int | None = Field(default=None, ge=1, lt=2**63)
-    dollars: float | None = Field(default=None, gt=0)
+    dollars: float | None = Field(default=None, gt=0, le=MOST_DOLLARS)
 
 
 class LimitsConfig(Section):

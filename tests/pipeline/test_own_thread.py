@@ -6,6 +6,7 @@ import asyncio
 import signal
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -31,6 +32,15 @@ def test_with_a_running_loop_and_without() -> None:
         asyncio.run(caller(-1))
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """What runs in the background of a shell ignores an interrupt."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("patience", [0.0, 0.05])
 def test_an_interrupt_ends_it(patience: float) -> None:
     """In a notebook, say: the thread that works would go on, and pay."""
