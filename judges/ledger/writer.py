@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from judges.ledger import file, postgres
@@ -74,9 +75,9 @@ class LedgerWriter:
 
     def close(self) -> None:
         try:
-            leave(self._db, self._lease)
-        except self._db.errors:
-            pass  # the lease expires by itself
+            # One that cannot be ended expires by itself.
+            with suppress(*self._db.errors):
+                leave(self._db, self._lease)
         finally:
             self._db.close()
 

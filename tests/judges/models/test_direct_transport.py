@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -101,19 +102,21 @@ def test_a_redirect_is_not_followed(direct: ModelClient, scripted_server: Server
     assert key not in str(caught.value)
 
 
-def test_what_is_not_http_is_tried_again_and_told(direct: ModelClient) -> None:
-    async def against_noise() -> None:
-        async def noise(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            writer.write(b"SSH-2.0-x\r\n")
-            writer.close()
+async def against(answer: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any], client: ModelClient) -> None:
+    """One call to a server that answers connections by hand."""
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server:
+        await client.complete(LMRequest("openai/m", (Message("user", "x"),), endpoint=f"http://127.0.0.1:{port}"))
 
-        server = await asyncio.start_server(noise, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        async with server:
-            await direct.complete(LMRequest("openai/m", (Message("user", "x"),), endpoint=f"http://127.0.0.1:{port}"))
+
+def test_what_is_not_http_is_tried_again_and_told(direct: ModelClient) -> None:
+    async def noise(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"SSH-2.0-x\r\n")
+        writer.close()
 
     with pytest.raises(LMError, match=r"openai/m at http://127") as caught:
-        asyncio.run(against_noise())
+        asyncio.run(against(noise, direct))
     assert caught.value.passing
 
 
@@ -153,20 +156,14 @@ def test_an_environment_that_cannot_be_is_told_and_costs_nothing(
 
 
 def test_a_body_without_end_does_not_fill_the_memory(direct: ModelClient) -> None:
-    async def against_a_flood() -> None:
-        async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-            with suppress(ConnectionError):
-                while True:
-                    writer.write(b"100000\r\n%s\r\n" % (b"x" * 2**20))
-                    await writer.drain()
-
-        server = await asyncio.start_server(flood, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        async with server:
-            await direct.complete(LMRequest("openai/m", (Message("user", "x"),), endpoint=f"http://127.0.0.1:{port}"))
+    async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        with suppress(ConnectionError):
+            while True:
+                writer.write(b"100000\r\n%s\r\n" % (b"x" * 2**20))
+                await writer.drain()
 
     with pytest.raises(LMError, match=r"the reply is longer than 16,777,216 bytes") as caught:
-        asyncio.run(against_a_flood())
+        asyncio.run(against(flood, direct))
     assert caught.value.billed

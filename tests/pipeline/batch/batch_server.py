@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl
 
 STEPS = ("validating", "in_progress", "finalizing")
+ENDED = ("completed", "failed", "expired", "cancelled")
 """What OpenAI tells of a batch before its end; each look moves it on."""
 
 
@@ -70,6 +71,18 @@ class BatchServer:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+
+    def at(self, *options: str) -> tuple[str, ...]:
+        """The model of the options of an evaluation, asked here."""
+        return (*options[:2], "--endpoint", self.endpoint)
+
+    @staticmethod
+    def until_ended(batch: Callable[..., Any]) -> list[str]:
+        """What `batch status` tells of the calls, until the batch has ended."""
+        seen = []
+        while (status := batch("status", "calls.jsonl")[0]["status"]) not in ENDED:
+            seen.append(status)
+        return [*seen, status]
 
     def _handle(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
         self.headers.append({name.lower(): value for name, value in handler.headers.items()})

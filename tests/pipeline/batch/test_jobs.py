@@ -17,31 +17,15 @@ ANTHROPIC = ("--model", "anthropic/claude-sonnet-4-5", "--holistic")
 Run = Callable[..., Any]
 
 
-def at(server: BatchServer, *options: str) -> tuple[str, ...]:
-    return (*options[:2], "--endpoint", server.endpoint)
-
-
-def until_ended(batch: Run) -> list[str]:
-    seen = []
-    while (status := batch("status", "calls.jsonl")[0]["status"]) not in (
-        "completed",
-        "failed",
-        "expired",
-        "cancelled",
-    ):
-        seen.append(status)
-    return [*seen, status]
-
-
 def test_the_whole_way_with_openai(batch: Run, batch_server: BatchServer) -> None:
     batch_server.failing = (1,)
     batch("export", "data.jsonl", *OPENAI)
-    (job,) = batch("submit", "calls.jsonl", *at(batch_server, *OPENAI))
+    (job,) = batch("submit", "calls.jsonl", *batch_server.at(*OPENAI))
     assert batch_server.files[job["file_id"]] == Path("calls.jsonl").read_bytes()
     assert {headers["authorization"] for headers in batch_server.headers} == {"Bearer sk-of-openai"}
     (early,) = batch("fetch", "calls.jsonl")
     assert (early["status"], early["files"]) == ("validating", [])
-    assert until_ended(batch) == ["in_progress", "finalizing", "completed"]
+    assert batch_server.until_ended(batch) == ["in_progress", "finalizing", "completed"]
     assert batch("status", "calls.jsonl")[0]["counts"] == {"total": 6, "completed": 5, "failed": 1}
     (done,) = batch("fetch", "calls.jsonl")
     assert done["files"] == ["replies-batch_0.jsonl", "errors-batch_0.jsonl"]
@@ -50,7 +34,7 @@ def test_the_whole_way_with_openai(batch: Run, batch_server: BatchServer) -> Non
     assert found["cost"] == pytest.approx(5 * 120e-6 / 2), "half the price"
     assert "sk-of-openai" not in "".join(path.read_text() for path in Path().glob("*.json*"))
     assert batch("export", "data.jsonl", *OPENAI)["calls"] == 1
-    batch("submit", "calls.jsonl", *at(batch_server, *OPENAI))
+    batch("submit", "calls.jsonl", *batch_server.at(*OPENAI))
     assert len(batch_server.batches) == 2, "the second round is a batch of its own"
     assert [row["batch_id"] for row in batch("status", "calls.jsonl")] == ["batch_0", "batch_1"]
 
@@ -58,7 +42,7 @@ def test_the_whole_way_with_openai(batch: Run, batch_server: BatchServer) -> Non
 def test_the_whole_way_with_anthropic(batch: Run, batch_server: BatchServer) -> None:
     batch_server.failing = (0,)
     batch("export", "data.jsonl", *ANTHROPIC)
-    batch("submit", "calls.jsonl", *at(batch_server, *ANTHROPIC))
+    batch("submit", "calls.jsonl", *batch_server.at(*ANTHROPIC))
     headers = batch_server.headers[-1]
     assert headers["x-api-key"] == "sk-of-anthropic"
     assert "structured-outputs" in headers["anthropic-beta"]
@@ -69,9 +53,9 @@ def test_the_whole_way_with_anthropic(batch: Run, batch_server: BatchServer) -> 
     assert sent["params"]["system"][0]["text"] == call["body"]["messages"][0]["content"]
     assert sent["params"]["output_format"]["type"] == "json_schema"
     assert "json_mode" not in sent["params"]
-    batch("submit", "calls.jsonl", *at(batch_server, *ANTHROPIC))
+    batch("submit", "calls.jsonl", *batch_server.at(*ANTHROPIC))
     assert len(batch_server.batches) == 1
-    assert until_ended(batch)[-1] == "completed"
+    assert batch_server.until_ended(batch)[-1] == "completed"
     (done,) = batch("fetch", "calls.jsonl")
     assert done["counts"] == {"processing": 0, "succeeded": 5, "errored": 1, "canceled": 0, "expired": 0}
     found = batch("import", "data.jsonl", *ANTHROPIC, "--replies", *done["files"])
@@ -85,8 +69,8 @@ def test_the_whole_way_with_anthropic(batch: Run, batch_server: BatchServer) -> 
 def test_what_a_batch_gave_before_it_ended_is_kept(end: str, batch: Run, batch_server: BatchServer) -> None:
     batch_server.end = end
     batch("export", "data.jsonl", *OPENAI)
-    batch("submit", "calls.jsonl", *at(batch_server, *OPENAI))
-    assert until_ended(batch)[-1] == end
+    batch("submit", "calls.jsonl", *batch_server.at(*OPENAI))
+    assert batch_server.until_ended(batch)[-1] == end
     (done,) = batch("fetch", "calls.jsonl")
     found = batch("import", "data.jsonl", *OPENAI, "--replies", *done["files"])
     assert (found["filed"], found["errors"]) == (3, {f"batch_{end}": 3})
@@ -96,10 +80,10 @@ def test_what_a_batch_gave_before_it_ended_is_kept(end: str, batch: Run, batch_s
 def test_a_batch_that_failed_says_why_and_may_be_submitted_again(batch: Run, batch_server: BatchServer) -> None:
     batch_server.end = "failed"
     batch("export", "data.jsonl", *OPENAI)
-    batch("submit", "calls.jsonl", *at(batch_server, *OPENAI))
-    assert until_ended(batch)[-1] == "failed"
+    batch("submit", "calls.jsonl", *batch_server.at(*OPENAI))
+    assert batch_server.until_ended(batch)[-1] == "failed"
     assert batch("status", "calls.jsonl")[0]["detail"] == "line 1: the model is not known"
-    batch("submit", "calls.jsonl", *at(batch_server, *OPENAI))
+    batch("submit", "calls.jsonl", *batch_server.at(*OPENAI))
     assert len(batch_server.batches) == 2
 
 
@@ -110,7 +94,7 @@ def test_a_provider_that_refuses_is_named_without_the_key(
     batch("export", "data.jsonl", *options)
     body = {"error": {"message": "no credit for sk-of-openai sk-of-anthropic", "type": "billing_error"}}
     batch_server.refuse = (402, json.dumps(body))
-    error = batch("submit", "calls.jsonl", *at(batch_server, *options), code=3)["error"]
+    error = batch("submit", "calls.jsonl", *batch_server.at(*options), code=3)["error"]
     assert error["kind"] == "LMError"
     assert "no credit for [hidden] [hidden]" in error["message"]
 
@@ -174,7 +158,7 @@ def test_the_simulated_model_is_a_provider(batch: Run) -> None:
 def test_all_files_together_are_asked_about_before_the_first_is_sent(batch: Run, batch_server: BatchServer) -> None:
     batch("export", "data.jsonl", *OPENAI)
     Path("calls-2.jsonl").write_text(Path("calls.jsonl").read_text().replace("gpa-", "gpa-2"))
-    words = ["submit", "calls.jsonl", "calls-2.jsonl", *at(batch_server, *OPENAI), "--price", "1", "1"]
+    words = ["submit", "calls.jsonl", "calls-2.jsonl", *batch_server.at(*OPENAI), "--price", "1", "1"]
     error = batch(*words, "--ask-above", "0.03", code=2)["error"]["message"]
     assert "about 0.05 dollars are expected, more than 0.03 (ask_above)" in error
     assert "--max-dollars" not in error, "an option that this command does not have"

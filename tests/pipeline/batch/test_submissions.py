@@ -31,37 +31,21 @@ COUNTS = ("total", "completed", "failed")
 Run = Callable[..., Any]
 
 
-def at(server: BatchServer, *options: str) -> tuple[str, ...]:
-    return (*options[:2], "--endpoint", server.endpoint)
-
-
-def until_ended(batch: Run) -> list[str]:
-    seen = []
-    while (status := batch("status", "calls.jsonl")[0]["status"]) not in (
-        "completed",
-        "failed",
-        "expired",
-        "cancelled",
-    ):
-        seen.append(status)
-    return [*seen, status]
-
-
 def test_a_second_submission_is_the_same_batch(batch: Run, batch_server: BatchServer) -> None:
     batch("export", "data.jsonl", *OPENAI)
-    first = batch("submit", "calls.jsonl", *at(batch_server, *OPENAI))[0]
-    again = batch("submit", "calls.jsonl", *at(batch_server, *OPENAI))[0]
+    first = batch("submit", "calls.jsonl", *batch_server.at(*OPENAI))[0]
+    again = batch("submit", "calls.jsonl", *batch_server.at(*OPENAI))[0]
     assert again["batch_id"] == first["batch_id"]
     assert (len(batch_server.batches), len(batch_server.files)) == (1, 1)
 
 
 def test_calls_of_a_batch_that_may_be_running_are_not_paid_again(batch: Run, batch_server: BatchServer) -> None:
     batch("export", "data.jsonl", *OPENAI)
-    batch("submit", "calls.jsonl", *at(batch_server, *OPENAI))
+    batch("submit", "calls.jsonl", *batch_server.at(*OPENAI))
     error = batch("export", "data.jsonl", *OPENAI, code=2)["error"]["message"]
     assert "calls.jsonl was submitted as batch batch_0, and what that gave is not fetched" in error
     Path("calls.jsonl").write_text("\n".join(Path("calls.jsonl").read_text().splitlines()[1:]))
-    error = batch("submit", "calls.jsonl", *at(batch_server, *OPENAI), code=2)["error"]["message"]
+    error = batch("submit", "calls.jsonl", *batch_server.at(*OPENAI), code=2)["error"]["message"]
     assert "held other calls when batch batch_0 was submitted" in error
     assert len(batch_server.batches) == 1
     batch("export", "data.jsonl", *OPENAI, "--out", "others.jsonl")
@@ -71,7 +55,7 @@ def test_a_large_cost_is_asked_about_before_anything_is_sent(
     batch: Run, batch_server: BatchServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     batch("export", "data.jsonl", *OPENAI)
-    words = ["submit", "calls.jsonl", *at(batch_server, *OPENAI), "--price", "1000", "1000"]
+    words = ["submit", "calls.jsonl", *batch_server.at(*OPENAI), "--price", "1000", "1000"]
     error = batch(*words, code=2)["error"]["message"]
     assert "dollars are expected, more than 10 (ask_above), and there is no terminal to ask at" in error
     assert not batch_server.files
@@ -84,7 +68,7 @@ def test_two_processes_do_not_submit_one_file_at_once(batch: Run, batch_server: 
     batch("export", "data.jsonl", *OPENAI)
     with Path("calls.jsonl").open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        error = batch("submit", "calls.jsonl", *at(batch_server, *OPENAI), code=2)["error"]["message"]
+        error = batch("submit", "calls.jsonl", *batch_server.at(*OPENAI), code=2)["error"]["message"]
     assert error == "calls.jsonl is being submitted by another process: accepted is one at a time"
     assert not batch_server.batches
 
@@ -97,8 +81,8 @@ def test_a_file_system_without_locks_is_no_obstacle(
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     batch("export", "data.jsonl", *OPENAI)
-    batch("submit", "calls.jsonl", *at(batch_server, *OPENAI))
-    assert until_ended(batch)[-1] == "completed"
+    batch("submit", "calls.jsonl", *batch_server.at(*OPENAI))
+    assert batch_server.until_ended(batch)[-1] == "completed"
 
 
 @pytest.mark.parametrize("options", [OPENAI, ANTHROPIC], ids=["openai", "anthropic"])
@@ -107,7 +91,7 @@ def test_a_kill_before_the_batch_is_known_pays_once(
 ) -> None:
     batch("export", "data.jsonl", *options)
     batch_server.hold = True
-    words = ["batch", "submit", "calls.jsonl", *at(batch_server, *options)]
+    words = ["batch", "submit", "calls.jsonl", *batch_server.at(*options)]
     root = {"PYTHONPATH": str(Path(__file__).parents[3])}
     work = subprocess.Popen([sys.executable, "-m", "pipeline.cli", *words], env={**os.environ, **root})
     while not batch_server.batches and work.poll() is None:
@@ -125,7 +109,7 @@ def test_a_lost_answer_is_no_second_batch(options: tuple[str, ...], batch: Run, 
     """Neither by a retry of a library, nor by the same command again."""
     batch("export", "data.jsonl", *options)
     batch_server.drop = True
-    words = ["submit", "calls.jsonl", *at(batch_server, *options)]
+    words = ["submit", "calls.jsonl", *batch_server.at(*options)]
     assert "the batch of calls.jsonl was not created" in batch(*words, code=3)["error"]["message"]
     batch_server.drop = False
     ((name, made),) = batch_server.batches.items()
@@ -141,7 +125,7 @@ def test_a_lost_answer_is_no_second_batch(options: tuple[str, ...], batch: Run, 
 
 def test_another_files_batch_is_not_taken_for_a_lost_one(batch: Run, batch_server: BatchServer) -> None:
     """They have as many calls and come seconds apart, which is all that Anthropic tells of them."""
-    to = at(batch_server, *ANTHROPIC)
+    to = batch_server.at(*ANTHROPIC)
     batch("export", "data.jsonl", *ANTHROPIC)
     Path("calls-2.jsonl").write_text(Path("calls.jsonl").read_text().replace("gpa-", "gpa-2"))
     batch("submit", "calls.jsonl", *to)
@@ -155,7 +139,7 @@ def test_another_files_batch_is_not_taken_for_a_lost_one(batch: Run, batch_serve
 def test_two_batches_that_it_may_be_are_left_to_the_user(batch: Run, batch_server: BatchServer) -> None:
     batch("export", "data.jsonl", *ANTHROPIC)
     batch_server.drop = True
-    words = ["submit", "calls.jsonl", *at(batch_server, *ANTHROPIC)]
+    words = ["submit", "calls.jsonl", *batch_server.at(*ANTHROPIC)]
     batch(*words, code=3)
     batch_server.drop = False
     batch_server.batches["msgbatch_1"] = {**batch_server.batches["msgbatch_0"], "id": "msgbatch_1"}
@@ -166,12 +150,12 @@ def test_two_batches_that_it_may_be_are_left_to_the_user(batch: Run, batch_serve
 
 def test_a_kill_after_the_upload_uploads_once(batch: Run, batch_server: BatchServer) -> None:
     batch("export", "data.jsonl", *OPENAI)
-    batch("submit", "calls.jsonl", *at(batch_server, *OPENAI))
+    batch("submit", "calls.jsonl", *batch_server.at(*OPENAI))
     state = json.loads(Path("calls.batches.json").read_text())
     state["batches"][0].update(batch_id="", tried=0.0, submitted="")
     Path("calls.batches.json").write_text(json.dumps(state))
     batch_server.batches.clear()
-    batch("submit", "calls.jsonl", *at(batch_server, *OPENAI))
+    batch("submit", "calls.jsonl", *batch_server.at(*OPENAI))
     assert (len(batch_server.batches), len(batch_server.files)) == (1, 1)
 
 
@@ -182,10 +166,10 @@ def test_calls_that_all_failed_may_be_submitted_again(
     """Their file is the same as before: it must not pass for one that was submitted."""
     batch_server.end = end
     batch_server.failing = tuple(range(6))
-    to = at(batch_server, *options)
+    to = batch_server.at(*options)
     batch("export", "data.jsonl", *options)
     batch("submit", "calls.jsonl", *to)
-    assert until_ended(batch)[-1] == end
+    assert batch_server.until_ended(batch)[-1] == end
     (done,) = batch("fetch", "calls.jsonl")
     assert batch("import", "data.jsonl", *options, "--replies", *done["files"])["missing"] == 6
     batch("export", "data.jsonl", *options)
@@ -195,7 +179,7 @@ def test_calls_that_all_failed_may_be_submitted_again(
 
 def test_the_same_calls_go_to_one_provider(batch: Run, batch_server: BatchServer) -> None:
     batch("export", "data.jsonl", *OPENAI)
-    batch("submit", "calls.jsonl", *at(batch_server, *OPENAI))
+    batch("submit", "calls.jsonl", *batch_server.at(*OPENAI))
     error = batch("submit", "calls.jsonl", "--model", "openai/any", code=2)["error"]["message"]
     assert f"calls.jsonl was submitted to openai {batch_server.endpoint}: accepted is the same" in error
 
@@ -209,14 +193,14 @@ def test_calls_that_reached_nobody_may_go_elsewhere(batch: Run, batch_server: Ba
     error = batch("submit", "calls.jsonl", *OPENAI[:2], *elsewhere, code=3)["error"]["message"]
     assert "the batch of calls.jsonl was not created" in error
     batch_server.full = False
-    (job,) = batch("submit", "calls.jsonl", *at(batch_server, *OPENAI))
+    (job,) = batch("submit", "calls.jsonl", *batch_server.at(*OPENAI))
     assert (job["endpoint"], job["file_id"]) == (batch_server.endpoint, "file-1"), "uploaded again"
-    assert until_ended(batch)[-1] == "completed"
+    assert batch_server.until_ended(batch)[-1] == "completed"
 
 
 def test_a_server_that_counts_nothing_is_not_paid_twice(batch: Run, batch_server: BatchServer) -> None:
     batch("export", "data.jsonl", *OPENAI)
-    to = at(batch_server, *OPENAI)
+    to = batch_server.at(*OPENAI)
     (job,) = batch("submit", "calls.jsonl", *to)
     silent = {**batch_server.batches["batch_0"], "status": "completed", "request_counts": None}
     batch_server.refuse = (200, json.dumps(silent))
@@ -229,7 +213,7 @@ def test_a_server_that_counts_nothing_is_not_paid_twice(batch: Run, batch_server
 def test_a_batch_that_gave_no_file_may_be_submitted_again(batch: Run, batch_server: BatchServer) -> None:
     """Cancelled before anything was counted."""
     batch("export", "data.jsonl", *OPENAI)
-    to = at(batch_server, *OPENAI)
+    to = batch_server.at(*OPENAI)
     batch("submit", "calls.jsonl", *to)
     gone = {**batch_server.batches["batch_0"], "status": "cancelled", "request_counts": dict.fromkeys(COUNTS, 0)}
     batch_server.refuse = (200, json.dumps(gone))
@@ -240,7 +224,7 @@ def test_a_batch_that_gave_no_file_may_be_submitted_again(batch: Run, batch_serv
 
 def test_the_same_calls_under_another_name_are_not_paid_again(batch: Run, batch_server: BatchServer) -> None:
     batch("export", "data.jsonl", *OPENAI)
-    to = at(batch_server, *OPENAI)
+    to = batch_server.at(*OPENAI)
     batch("submit", "calls.jsonl", *to)
     Path("calls.jsonl").rename("kept.jsonl")
     error = batch("submit", "kept.jsonl", *to, code=2)["error"]["message"]
@@ -251,7 +235,7 @@ def test_the_same_calls_under_another_name_are_not_paid_again(batch: Run, batch_
 def test_nor_under_two_names_at_once(batch: Run, batch_server: BatchServer) -> None:
     batch("export", "data.jsonl", *OPENAI)
     shutil.copy("calls.jsonl", "copy.jsonl")
-    error = batch("submit", "calls.jsonl", "copy.jsonl", *at(batch_server, *OPENAI), code=2)["error"]["message"]
+    error = batch("submit", "calls.jsonl", "copy.jsonl", *batch_server.at(*OPENAI), code=2)["error"]["message"]
     assert error == "calls.jsonl and copy.jsonl hold the same calls: accepted is one of them"
     assert not batch_server.files
 
@@ -259,10 +243,10 @@ def test_nor_under_two_names_at_once(batch: Run, batch_server: BatchServer) -> N
 def test_a_look_does_not_undo_what_another_process_submits(batch: Run, batch_server: BatchServer) -> None:
     """A look that waits for its answer while others fetch and submit: no batch may be lost from the file."""
     batch("export", "data.jsonl", *OPENAI)
-    to = at(batch_server, *OPENAI)
+    to = batch_server.at(*OPENAI)
     batch("submit", "calls.jsonl", *to)
     slow = Submissions.of(Path("calls.jsonl"))
-    until_ended(batch)
+    batch_server.until_ended(batch)
     batch("fetch", "calls.jsonl")
     Path("calls.jsonl").write_text("\n".join(Path("calls.jsonl").read_text().splitlines()[1:]))
     batch("submit", "calls.jsonl", *to)
@@ -284,6 +268,6 @@ def test_a_file_that_changes_while_it_is_uploaded_starts_no_batch(
         return upload(self, path)
 
     monkeypatch.setattr(OpenAIBatches, "upload", slow)
-    error = batch("submit", "calls.jsonl", *at(batch_server, *OPENAI), code=2)["error"]["message"]
+    error = batch("submit", "calls.jsonl", *batch_server.at(*OPENAI), code=2)["error"]["message"]
     assert error == "calls.jsonl has changed while it was uploaded: no batch was started"
     assert not batch_server.batches
