@@ -24,7 +24,8 @@ class LabeledTrace:
 
     `group` holds the traces of one task together in a split. `clean`: what no errors mean, `checked` (people looked),
     `presumed` (it reached its goal, nobody looked) or `unknown` (nobody looked; it may have failed). `reference` is the
-    answer, never shown to a judge unless the user allows it. All raters' labels are kept.
+    answer, never shown to a judge unless the user allows it. All raters' labels are kept. `raters`: who read the whole
+    run, so that errors that they did not mark are errors that they did not see.
 
     Raises:
         TraceError: another value of `clean`, or an error label at a span that the trace does not have.
@@ -37,6 +38,7 @@ class LabeledTrace:
     clean: str = "checked"
     reference: str | None = None
     metadata: Mapping[str, JSON] = field(default_factory=dict)
+    raters: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.clean not in CLEAN:
@@ -203,6 +205,7 @@ def to_json(row: LabeledTrace) -> dict[str, JSON]:
         "clean": row.clean,
         "reference": row.reference,
         "metadata": dict(row.metadata),
+        **({"raters": list(row.raters)} if row.raters else {}),
     }
 
 
@@ -216,6 +219,9 @@ def from_json(record: JSON, where: str) -> LabeledTrace:
     spans = get(trace, "spans", list, f"{where}, trace")
     errors = get(record, "errors", list, where, [])
     scores = get(record, "scores", list, where, [])
+    raters = get(record, "raters", list, where, [])
+    if not all(isinstance(rater, str) for rater in raters):
+        raise TraceError(f"{where}, raters: accepted is a list of names")
     reference = record.get("reference")
     if not isinstance(reference, str | None):
         raise TraceError(f"{where}, reference: is {type(reference).__name__}: accepted are text and null")
@@ -232,6 +238,7 @@ def from_json(record: JSON, where: str) -> LabeledTrace:
             clean=get(record, "clean", str, where, "checked"),
             reference=reference,
             metadata=get(record, "metadata", dict, where, {}),
+            raters=tuple(raters),
         )
     except TraceError as error:
         raise error if str(error).startswith(where) else TraceError(f"{where}: {error}") from None

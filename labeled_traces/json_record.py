@@ -9,7 +9,8 @@ from labeled_traces.label import ErrorLabel, Impact, ScoreLabel
 from labeled_traces.trace import JSON, Span, SpanKind, TraceError
 
 T = TypeVar("T")
-_OPTIONAL = {"parent_id": str | None, "start": float | int | None, "end": float | int | None, "error": str | None}
+_TIME = float | int | None
+_OPTIONAL = {"parent_id": str | None, "start": _TIME, "end": _TIME, "error": str | None}
 
 
 def filled(item: Span | ErrorLabel | ScoreLabel, **as_json: JSON) -> dict[str, JSON]:
@@ -64,6 +65,7 @@ def error_from(record: JSON, where: str) -> ErrorLabel:
         description=get(record, "description", str, where, ""),
         evidence=get(record, "evidence", str, where, ""),
         rater=get(record, "rater", str, where, ""),
+        time=_time(record, where),
     )
 
 
@@ -72,4 +74,12 @@ def score_from(record: JSON, where: str) -> ScoreLabel:
         dimension=get(record, "dimension", str, where),
         score=get(record, "score", int, where),
         rater=get(record, "rater", str, where, ""),
+        time=_time(record, where),
     )
+
+
+def _time(record: JSON, where: str) -> float | None:
+    time: float | None = record.get("time")
+    if not isinstance(time, _TIME) or isinstance(time, bool):
+        raise TraceError(f"{where}, time: is {type(time).__name__}: accepted are seconds since the epoch and null")
+    return time

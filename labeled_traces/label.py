@@ -53,7 +53,7 @@ class ErrorLabel:
 
     Empty `dimensions`: the error lies outside GPA (environment, user, guardrail); it is kept and reported apart. One
     that is named twice is kept once.
-    `category` is the source's own word for the kind of error.
+    `category` is the source's own word for the kind of error. `time`: when it was said, in seconds since the epoch.
     """
 
     span_id: str | None
@@ -63,6 +63,7 @@ class ErrorLabel:
     description: str = ""
     evidence: str = ""
     rater: str = ""
+    time: float | None = None
 
     def __post_init__(self) -> None:
         for name in self.dimensions:
@@ -72,11 +73,12 @@ class ErrorLabel:
 
 @dataclass(frozen=True)
 class ScoreLabel:
-    """A person's 0-3 score of one dimension."""
+    """A person's 0-3 score of one dimension. `time`: when it was given, in seconds since the epoch."""
 
     dimension: str
     score: int
     rater: str = ""
+    time: float | None = None
 
     def __post_init__(self) -> None:
         check_dimension(self.dimension)

@@ -101,14 +101,16 @@ def _error(
     if impact.strip().upper() not in Impact.__members__:
         report.add("impact that is unknown, medium taken", f"{place}: {impact!r}")
         impact = "medium"
-    texts = {"description": row.get("rationale"), "evidence": about.get("evidence")}
+    texts = [("description", row.get("rationale")), ("evidence", about.get("evidence"))]
+    description, evidence = (str(mend_value(str(text or ""), f"{place}, {key}", options)) for key, text in texts)
     return ErrorLabel(
         span_id=span_id,
         dimensions=known if named else taxonomy.dimensions_of(category),
         category=category if named else options.category(category, place),
         impact=Impact.parse(impact),
+        description=description,
+        evidence=evidence,
         rater=rater,
-        **{key: str(mend_value(str(text or ""), f"{place}, {key}", options)) for key, text in texts.items()},
     )
 
 

@@ -20,12 +20,14 @@ class ReadReport:
     """Warnings of one read.
 
     `counts`: kind -> how often; `examples`: kind -> where and what, the first times. `unmapped`: category that the
-    taxonomy does not have -> how many labels. `strict`: what cannot be read is an error, not a warning.
+    taxonomy does not have -> how many labels. `stripped`: the name of what holds an answer, as `info.task.actions` ->
+    how often it was kept from the judges. `strict`: what cannot be read is an error, not a warning.
     """
 
     counts: dict[str, int] = field(default_factory=dict)
     examples: dict[str, list[str]] = field(default_factory=dict)
     unmapped: Counter[str] = field(default_factory=Counter)
+    stripped: Counter[str] = field(default_factory=Counter)
     strict: bool = False
 
     def add(self, kind: str, example: str, count: int = 1) -> None:
@@ -34,6 +36,11 @@ class ReadReport:
             examples = self.examples.setdefault(kind, [])
             if len(examples) < MOST_EXAMPLES:
                 examples.append(example)
+
+    def strip(self, name: str, count: int = 1) -> None:
+        """Notes that something which holds an answer was kept from the judges."""
+        if count:
+            self.stripped[name] += count
 
     def leave_out(self, error: TraceError, kind: str = RECORD) -> None:
         """Counts what cannot be read. Raises: the error, if the read is strict."""

@@ -157,11 +157,22 @@ def test_a_best_score_clears_its_dimension_where_nothing_else_is_known() -> None
     assert not row.is_clean
 
 
+def test_when_labels_were_given_and_who_read_the_run_come_back(tmp_path: Path) -> None:
+    trace = Trace("t", (Span("s", None, "agent", SpanKind.AGENT),))
+    error = ErrorLabel("s", ("plan_quality",), "slip", Impact.LOW, rater="ann", time=1_700_000_000.5)
+    row = LabeledTrace(trace, (error,), (ScoreLabel("plan_quality", 2, "ann", 3.0),), raters=("ann", "bob"))
+    Dataset([row]).save(tmp_path / "data.jsonl")
+    assert list(Dataset.load(tmp_path / "data.jsonl")) == [row]
+    for damage in ({"errors": [{**to_json(row)["errors"][0], "time": "now"}]}, {"raters": [1]}):
+        with pytest.raises(TraceError, match=r"time: is str: accepted are seconds|raters: accepted is a list of names"):
+            from_json({**to_json(row), **damage}, "here")
+
+
 def test_raters_who_label_the_same_error_make_one() -> None:
     trace = Trace("t", (Span("s", None, "agent", SpanKind.AGENT),))
 
-    def label(rater: str, impact: Impact = Impact.LOW, category: str = "slip", **more: str) -> ErrorLabel:
-        return ErrorLabel("s", ("plan_quality",), category, impact, rater=rater, **more)
+    def label(rater: str, impact: Impact = Impact.LOW, category: str = "slip", description: str = "") -> ErrorLabel:
+        return ErrorLabel("s", ("plan_quality",), category, impact, description, rater=rater)
 
     one, two, other = label("ann"), label("bob", Impact.HIGH), label("bob", category="other")
     again = label("ann", description="the same kind once more")
