@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from labeled_traces.readers.answers import without_answers
+from labeled_traces.readers.hidden_errors import KIND as HIDDEN_ERROR
+from labeled_traces.readers.hidden_errors import with_hidden_error
 from labeled_traces.readers.report import NO_CONTENT, ReadOptions
 from labeled_traces.trace import JSON, Span, Trace
 
@@ -75,7 +77,8 @@ def _mend_text(text: str, where: str, options: ReadOptions) -> str:
 
 
 def build_trace(trace_id: str, spans: Sequence[Span], form: str, where: str, options: ReadOptions) -> Trace:
-    """A valid trace out of spans as a source gave them: in any order, with any parents; answers are left out.
+    """A valid trace out of spans as a source gave them: in any order, with any parents; answers are left out, and
+    tools whose output is an error have failed.
 
     Args:
         spans: their ids and parent ids as the source wrote them.
@@ -84,7 +87,8 @@ def build_trace(trace_id: str, spans: Sequence[Span], form: str, where: str, opt
     """
     if all(value in (None, "", [], {}) for span in spans for value in (span.inputs, span.outputs)):
         options.report.add(NO_CONTENT, f"{where}, trace {trace_id}")
-    by_id = _unique(without_answers(spans, where, options.report), form, where, options)
+    told = [_told_error(span, where, options) for span in without_answers(spans, where, options.report)]
+    by_id = _unique(told, form, where, options)
     parents = _parents(by_id, form, where, options)
     children: dict[str | None, list[Span]] = {}
     for key, span in by_id.items():
@@ -99,6 +103,13 @@ def build_trace(trace_id: str, spans: Sequence[Span], form: str, where: str, opt
         ordered.append(span)
         stack += _newest_first(children.get(keys[span.span_id], []))
     return Trace(trace_id, tuple(ordered))
+
+
+def _told_error(span: Span, where: str, options: ReadOptions) -> Span:
+    told = with_hidden_error(span)
+    if told is not span:
+        options.report.add(HIDDEN_ERROR, f"{where}, span {span.span_id}")
+    return told
 
 
 def _unique(spans: Sequence[Span], form: str, where: str, options: ReadOptions) -> dict[str, Span]:

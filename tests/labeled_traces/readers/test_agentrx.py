@@ -8,6 +8,8 @@ import pytest
 from labeled_traces.dataset import Dataset, LabeledTrace, to_json
 from labeled_traces.label import Impact
 from labeled_traces.readers import read
+from labeled_traces.readers.hidden_errors import KIND as HIDDEN_ERROR
+from labeled_traces.readers.records import OTHER_FILE
 from labeled_traces.readers.report import LABEL, RECORD, ReadReport
 from labeled_traces.trace import JSON, SpanKind, TraceError
 
@@ -287,7 +289,7 @@ def test_the_real_runs(shared_data: Path) -> None:
     failures = [row for row in data if row.errors]
     assert (len(failures), len(data) - len(failures)) == (15, 37)
     assert all(row.is_clean and row.clean == "presumed" for row in data if not row.errors)
-    assert report.counts == {"file in a folder that is no JSON, left out": 2}, "the two licences"
+    assert report.counts == {OTHER_FILE: 2, HIDDEN_ERROR: 17}, "the two licences; tools that answered 'Error: ...'"
     errors = [(row, error) for row in failures for error in row.errors]
     assert len(errors) == 19
     for row, error in errors:
