@@ -8,6 +8,7 @@ import pytest
 
 from labeled_traces.label import DIMENSIONS, Impact
 from labeled_traces.readers import read, sniff
+from labeled_traces.readers.hidden_errors import KIND as HIDDEN_ERROR
 from labeled_traces.readers.mlflow import read_row, read_trace
 from labeled_traces.readers.mlflow_labels import is_labelled
 from labeled_traces.readers.report import ReadOptions
@@ -224,12 +225,15 @@ def test_another_prefix(options: ReadOptions) -> None:
     assert read_row(given, "here", options, "mine_").scores == ()
 
 
-@pytest.mark.parametrize(("name", "spans"), [("mlflow_langgraph_autolog", 11), ("opencode_mlflow_SIMULATED", 7)])
-def test_captured_traces(shared_data: Path, name: str, spans: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "spans", "hidden"),
+    [("mlflow_langgraph_autolog", 11, {}), ("opencode_mlflow_SIMULATED", 7, {HIDDEN_ERROR: 1})],
+)
+def test_captured_traces(shared_data: Path, name: str, spans: int, hidden: dict[str, int]) -> None:
     path = shared_data / "formats" / "captured" / f"{name}.json"
     assert sniff(path) == "mlflow"
     dataset, report = read(path)
     (row,) = dataset
     assert len(row.trace.spans) == spans
-    assert report.lines() == []
+    assert report.counts == hidden
     assert any(span.kind is SpanKind.LLM and "messages" in span.outputs for span in row.trace.spans)
