@@ -54,6 +54,7 @@ def read(
     labels: Paths | None = None,
     taxonomy: str | Path | Taxonomy | None = None,
     strict: bool = False,
+    allow_missing: bool = False,
 ) -> tuple[Dataset, ReadReport]:
     """Labelled traces out of files and folders. What cannot be read is left out, and the report says so.
 
@@ -63,6 +64,7 @@ def read(
         labels: further label files or folders.
         taxonomy: a table or its name or file; None means the one of the format.
         strict: whether anything that cannot be read is an error.
+        allow_missing: whether labels of traces that were not read are left out and counted, else they are an error.
 
     Raises:
         TraceError: nothing could be read, or traces without any content, or labels that contradict each other; names
@@ -79,7 +81,7 @@ def read(
         raise report.nothing_read() or TraceError(f"{more[0]}: holds labels, no traces: traces are needed")
     reader = READERS[chosen]
     table = taxonomy if isinstance(taxonomy, Taxonomy) else load_taxonomy(taxonomy or reader.taxonomy)
-    options = ReadOptions(table, report, labels=(*label_files, *more))
+    options = ReadOptions(table, report, labels=(*label_files, *more), allow_missing=allow_missing)
     with _one_of(files):
         dataset = Dataset.from_places(
             reader.read(trace_files, options),

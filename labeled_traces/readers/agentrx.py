@@ -15,6 +15,7 @@ from pathlib import Path
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.label import ErrorLabel, Impact
 from labeled_traces.readers.attributes import decoded
+from labeled_traces.readers.joining import Unknown, no_span, refuse_unknown
 from labeled_traces.readers.records import read_files
 from labeled_traces.readers.repair import build_trace, mend_value
 from labeled_traces.readers.report import LABEL, ReadOptions
@@ -52,9 +53,8 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
                 )
             used[key] = row.trace_id
         yield where, row
-    for key, (where, _) in labels.items():
-        if key not in used:
-            options.report.add("labels without a failed run", f"{where}, trajectory {key}")
+    unused = ((key, *labels[key]) for key in labels if key not in used)
+    refuse_unknown(options, (Unknown(where, key, len(found["failures"])) for key, where, found in unused))
 
 
 def _load_labels(options: ReadOptions) -> dict[str, tuple[str, Mapping[str, JSON]]]:
@@ -204,7 +204,7 @@ def _errors(record: Mapping[str, JSON], trace: Trace, where: str, options: ReadO
         step = str(failure.get("step_number")).strip()
         span_id = f"step-{int(step) - 1}" if step.isdecimal() and len(step) < 10 else ""
         if span_id not in trace.by_id:
-            options.report.add("step that is not in the run", f"{place}: step_number {step}")
+            no_span(options, place, trace.trace_id, f"step_number {step}")
         texts = (str(failure[key]) for key in ("step_reason", "category_reason") if failure.get(key))
         is_root = root_id is not None and failure.get("failure_id") == root_id
         errors.append(

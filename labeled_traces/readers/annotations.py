@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.label import ErrorLabel, Impact
 from labeled_traces.readers.groups import task_group
+from labeled_traces.readers.joining import Unknown, no_span, refuse_unknown
 from labeled_traces.readers.records import read_files
 from labeled_traces.readers.repair import canonical_id, mend_value
 from labeled_traces.readers.report import LABEL, ReadOptions
@@ -69,12 +70,14 @@ class Annotations:
         spans = {canonical_id(span.span_id, ID_FORM): span.span_id for span in reversed(trace.spans)}
         errors: list[ErrorLabel] = []
         scores: list[JSON] = []
+        raters: list[str] = []
         lost = False
         for place, record in found:
             rater = mend_value(str(record.get("annotator") or record.get("rater") or ""), place, self.options)
+            raters.append(rater)
             for number, error in enumerate(record["errors"], 1):
                 try:
-                    errors.append(self._error(error, rater, spans, f"{place}, error {number}"))
+                    errors.append(self._error(error, rater, trace.trace_id, spans, f"{place}, error {number}"))
                 except TraceError as damage:
                     self.options.report.leave_out(damage, LABEL)
                     lost = True
@@ -85,14 +88,18 @@ class Annotations:
             group=task_group(trace),
             clean="checked" if found and not lost else "unknown",
             metadata=mend_value({"scores": scores}, where, self.options) if scores else {},
+            raters=tuple(dict.fromkeys(filter(None, raters))),
         )
 
     def report_unused(self) -> None:
-        for key, found in self.by_trace.items():
-            if key not in self.used:
-                self.options.report.add("annotation without a trace", f"{found[0][0]}, trace {key}")
+        """Raises: TraceError, see `refuse_unknown`."""
+        unused = ((key, found) for key, found in self.by_trace.items() if key not in self.used)
+        refuse_unknown(
+            self.options,
+            (Unknown(found[0][0], key, sum(max(1, len(said["errors"])) for _, said in found)) for key, found in unused),
+        )
 
-    def _error(self, error: JSON, rater: str, spans: Mapping[str, str], where: str) -> ErrorLabel:
+    def _error(self, error: JSON, rater: str, trace_id: str, spans: Mapping[str, str], where: str) -> ErrorLabel:
         if not isinstance(error, dict):
             raise TraceError(f"{where}: is {type(error).__name__}: accepted is {{category, location, impact, ...}}")
         report = self.options.report
@@ -100,7 +107,7 @@ class Annotations:
         category = self.options.category(texts["category"].strip(), where)
         span_id = spans.get(canonical_id(str(error.get("location") or ""), ID_FORM))
         if span_id is None:
-            report.add("location that is no span of the trace, left out", f"{where}: {error.get('location')!r}")
+            no_span(self.options, where, trace_id, error.get("location"))
         try:
             impact = Impact.parse(error["impact"])
         except (KeyError, TraceError):

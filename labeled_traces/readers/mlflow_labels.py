@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.label import DIMENSIONS, NOT_PLACED, SCORES, ErrorLabel, Impact, ScoreLabel
 from labeled_traces.readers.attributes import get
+from labeled_traces.readers.joining import no_span
 from labeled_traces.readers.repair import canonical_id, mend_value
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.trace import JSON, Trace
@@ -95,7 +96,7 @@ def _error(
         report.add("dimension that is unknown, left out", f"{place}: {', '.join(named)}")
     span_id = canonical_id(str(row.get("span_id") or ""), "hex") or None
     if span_id is not None and span_id not in trace.by_id:
-        report.add("location that is no span of the trace, left out", f"{place}: {span_id!r}")
+        no_span(options, place, trace.trace_id, span_id)
         span_id = None
     impact = str(about.get("impact") or "medium")
     if impact.strip().upper() not in Impact.__members__:

@@ -21,13 +21,15 @@ class ReadReport:
 
     `counts`: kind -> how often; `examples`: kind -> where and what, the first times. `unmapped`: category that the
     taxonomy does not have -> how many labels. `stripped`: the name of what holds an answer, as `info.task.actions` ->
-    how often it was kept from the judges. `strict`: what cannot be read is an error, not a warning.
+    how often it was kept from the judges. `unjoined`: the labels that joined no span, as `joining` lists them.
+    `strict`: what cannot be read is an error, not a warning.
     """
 
     counts: dict[str, int] = field(default_factory=dict)
     examples: dict[str, list[str]] = field(default_factory=dict)
     unmapped: Counter[str] = field(default_factory=Counter)
     stripped: Counter[str] = field(default_factory=Counter)
+    unjoined: list[JSON] = field(default_factory=list)
     strict: bool = False
 
     def add(self, kind: str, example: str, count: int = 1) -> None:
@@ -77,13 +79,14 @@ class ReadOptions:
     """What a reader is told beside the trace files.
 
     `labels`: the files with people's labels. `report` receives the warnings. `longest_text`: characters of one text
-    beyond which its middle is left out.
+    beyond which its middle is left out. `allow_missing`: labels of traces that were not read are counted, no error.
     """
 
     taxonomy: Taxonomy
     report: ReadReport = field(default_factory=ReadReport)
     labels: tuple[Path, ...] = ()
     longest_text: int = 1_000_000
+    allow_missing: bool = False
 
     def category(self, name: str, where: str) -> str:
         """A category as the taxonomy writes it; one that it does not have is counted and stays as it is."""

@@ -32,6 +32,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--labels", type=Path, nargs="+", default=[], metavar="FILE", help="files with people's labels")
     parser.add_argument("--taxonomy", metavar="FILE", help="which category of error falls under which dimensions")
+    parser.add_argument(
+        "--allow-missing", action="store_true", help="labels of traces that are not there are counted, else an error"
+    )
     parser.add_argument("--strict", action="store_true", help="stop at the first record or file that cannot be read")
 
 
@@ -39,10 +42,11 @@ def run(args: argparse.Namespace, out: Output) -> int:
     from labeled_traces.files import check_writable
     from labeled_traces.groups import crowded
     from labeled_traces.readers import read
+    from labeled_traces.readers.joining import unjoined_lines
     from pipeline.results import counted_labels
 
     check_writable(args.out)
-    dataset, report = read(args.files, args.format, args.labels, args.taxonomy, args.strict)
+    dataset, report = read(args.files, args.format, args.labels, args.taxonomy, args.strict, args.allow_missing)
     save_new(args.out, dataset.save, force=args.force)
     if group := crowded(tuple(dataset)):
         report.add("group with more than a fifth of all traces", group)
@@ -65,12 +69,15 @@ def run(args: argparse.Namespace, out: Output) -> int:
         names = ", ".join(f"{name!r} {count} x" for name, count in report.unmapped.most_common())
         lines.append(f"  not in the taxonomy: {counts['unmapped']} labels, judged by no dimension: {names}")
         lines.append("    add them to a taxonomy file: --taxonomy FILE (as labeled_traces/taxonomies/trail.yaml)")
+    lines += unjoined_lines(report)
     if report.counts:
         lines += ["warnings:", *(f"  {line}" for line in report.lines())]
     lines += [f"data: {args.out}", "", "Next:"]
     lines += [f"  {command('evaluate', args.out, '--model', 'MODEL')}"]
     lines += [f"  {command('split', args.out, '--out', 'split.json')}"]
-    out.result("\n".join(lines), {"data": str(args.out), **counts, "warnings": report.to_json()})
+    out.result(
+        "\n".join(lines), {"data": str(args.out), **counts, "unjoined": report.unjoined, "warnings": report.to_json()}
+    )
     return 0
 
 

@@ -66,12 +66,14 @@ def labels(trajectory_id: JSON = 2, **failure: JSON) -> dict[str, JSON]:
     }
 
 
-def import_runs(tmp_path: Path, runs: JSON, found: JSON = None, strict: bool = True) -> tuple[Dataset, ReadReport]:
+def import_runs(
+    tmp_path: Path, runs: JSON, found: JSON = None, strict: bool = True, allow_missing: bool = False
+) -> tuple[Dataset, ReadReport]:
     (tmp_path / "runs.json").write_text(json.dumps(runs))
     if found is None:
         return read(tmp_path / "runs.json", strict=strict)
     (tmp_path / "labels.json").write_text(json.dumps(found))
-    return read(tmp_path / "runs.json", labels=tmp_path / "labels.json", strict=strict)
+    return read(tmp_path / "runs.json", labels=tmp_path / "labels.json", strict=strict, allow_missing=allow_missing)
 
 
 def only(data: Dataset) -> LabeledTrace:
@@ -131,7 +133,7 @@ def test_step_numbers_count_from_one_with_the_system_message(tmp_path: Path) -> 
 def test_steps_at_and_beyond_the_ends(tmp_path: Path, step: JSON, span_id: str | None) -> None:
     data, report = import_runs(tmp_path, [run()], [labels(step_number=step)])
     assert only(data).errors[0].span_id == span_id
-    assert report.counts == ({} if span_id else {"step that is not in the run": 1})
+    assert report.counts == ({} if span_id else {"label that names no span of its trace, kept without one": 1})
 
 
 def test_the_users_faults_lie_outside_gpa_and_keep_their_category(tmp_path: Path) -> None:
@@ -175,10 +177,12 @@ def test_passed_runs_are_presumed_clean_and_unlabelled_failures_unknown(tmp_path
 
 def test_labels_join_the_failed_run_of_a_task(tmp_path: Path) -> None:
     runs = [run(2, 1.0, trial=0), run(2, 0.0, trial=1), run("2 ", 1.0, trial=2)]
-    data, report = import_runs(tmp_path, runs, [labels("2"), labels(77)])
+    with pytest.raises(TraceError, match=r"labels of '77', which is no trace that was read \(1 such label\)"):
+        import_runs(tmp_path, runs, [labels("2"), labels(77)])
+    data, report = import_runs(tmp_path, runs, [labels("2"), labels(77)], allow_missing=True)
     assert [(row.trace_id, len(row.errors)) for row in data] == [("tau-2-0", 0), ("tau-2-1", 1), ("tau-2-2", 0)]
     assert {row.group for row in data} == {"tau-2"}
-    assert report.counts == {"labels without a failed run": 1}
+    assert report.counts == {"label of a trace that was not read, left out": 1}
 
 
 def test_labels_of_several_failed_runs_need_the_runs_name(tmp_path: Path) -> None:
@@ -270,7 +274,7 @@ def test_bad_runs_name_file_record_and_field(tmp_path: Path, record: JSON, messa
 def test_bad_labels_name_file_and_record(tmp_path: Path, found: JSON, message: str) -> None:
     with pytest.raises(TraceError, match=rf"labels\.json, line 1, record 1.*{message}"):
         import_runs(tmp_path, [run()], [found])
-    data, report = import_runs(tmp_path, [run()], [found, labels(3)], strict=False)
+    data, report = import_runs(tmp_path, [run()], [found, labels(3)], strict=False, allow_missing=True)
     assert only(data).clean == "unknown"  # a label was lost, so the run is not known to be clean
     assert sum(report.counts.get(kind, 0) for kind in (RECORD, LABEL)) == 1
 

@@ -203,7 +203,7 @@ def test_what_is_not_understood_is_counted(options: ReadOptions) -> None:
     ]
     assert options.report.counts == {
         "dimension that is unknown, left out": 1,
-        "location that is no span of the trace, left out": 1,
+        "label that names no span of its trace, kept without one": 1,
         "impact that is unknown, medium taken": 1,
         "category that the taxonomy does not have, so of no dimension": 1,
         "score that is none of 0-3": 1,

@@ -225,7 +225,7 @@ def test_dirty_annotations_are_read_and_counted(tmp_path: Path) -> None:
     assert row.metadata == {}
     del report.counts["logs left out, they can hold the answer"], report.counts["answer left out"]
     assert report.counts == {
-        "location that is no span of the trace, left out": 3,
+        "label that names no span of its trace, kept without one": 3,
         "category that the taxonomy does not have, so of no dimension": 2,
         "impact missing or unknown, medium taken": 2,
         "NUL or lone surrogate": 2,
@@ -248,11 +248,17 @@ def test_annotations_join_by_file_name_and_several_raters_are_kept(tmp_path: Pat
         record: JSON = {"errors": errors, "scores": [], "annotator": rater.removesuffix("_again")}
         (folder / f"{TRACE_ID}.json").write_text(json.dumps(record))
     (tmp_path / "labels" / "ffff.json").write_text(json.dumps({"trace_id": "ffff", "errors": []}))
-    data, report = read(tmp_path)
+    with pytest.raises(
+        TraceError, match=r"ffff\.json, line 1: labels of '000000000000ffff', which is no trace that was"
+    ):
+        read(tmp_path)
+    data, report = read(tmp_path, allow_missing=True)
     (row,) = data
     assert [error.rater for error in row.errors] == ["ann"]
+    assert row.raters == ("ann", "bob")
     assert report.counts["annotation twice, kept once"] == 1
-    assert report.counts["annotation without a trace"] == 1
+    assert report.counts["label of a trace that was not read, left out"] == 1
+    assert [(row["trace_id"], row["why"]) for row in report.unjoined] == [("000000000000ffff", "trace was not read")]
 
 
 def test_rows_of_the_hugging_face_table(tmp_path: Path) -> None:
