@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from labeled_traces.dataset import Dataset, LabeledTrace
 from labeled_traces.readers import agentrx, mlflow, openinference, rows
+from labeled_traces.readers.original import restore
 from labeled_traces.readers.records import expand, first_record
 from labeled_traces.readers.report import FILE, NO_CONTENT, ReadOptions, ReadReport
 from labeled_traces.taxonomy import Taxonomy, load_taxonomy
@@ -84,7 +85,7 @@ def read(
     options = ReadOptions(table, report, labels=(*label_files, *more), allow_missing=allow_missing)
     with _one_of(files):
         dataset = Dataset.from_places(
-            reader.read(trace_files, options),
+            restore(reader.read(trace_files, options), report),
             lambda message: report.add("trace twice, kept once", message),
             report.leave_out,
         )

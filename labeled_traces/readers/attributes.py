@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+from labeled_traces.readers.original import ORIGINAL
 from labeled_traces.readers.report import ReadReport
 from labeled_traces.trace import JSON, SpanKind
 
@@ -15,6 +16,7 @@ from labeled_traces.trace import JSON, SpanKind
 _KEPT = (
     *("llm.model_name", "llm.provider", "llm.token_count", "llm.invocation_parameters"),
     *("tool.description", "tool.parameters", "agent.name", "smolagents"),
+    ORIGINAL,
 )
 # Values that are somebody's data: their keys are not attribute names, whatever they look like.
 _DATA = ("value", "content", "arguments", "json_schema", "parameters", "invocation_parameters", "metadata")

@@ -18,6 +18,7 @@ from labeled_traces.readers.fields import seconds, span_kind, status
 from labeled_traces.readers.groups import task_group
 from labeled_traces.readers.mlflow_labels import PREFIX, label
 from labeled_traces.readers.openinference import error_text
+from labeled_traces.readers.original import ORIGINAL
 from labeled_traces.readers.records import read_files
 from labeled_traces.readers.repair import build_trace, canonical_id, mend_value
 from labeled_traces.readers.report import ReadOptions
@@ -95,6 +96,7 @@ def _span(item: Mapping[str, JSON], where: str, options: ReadOptions) -> Span:
         outputs=outputs,
         status=code,
         error=error_text(described, code),
+        attributes={ORIGINAL: attributes[ORIGINAL]} if ORIGINAL in attributes else {},
     )
     return replace(span, **{key: mend_value(getattr(span, key), f"{place}, {key}", options) for key in _TEXT_FIELDS})
 
