@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from labeled_traces.dataset import Dataset, LabeledTrace
-from labeled_traces.readers import agentrx, mlflow, openinference, rows
+from labeled_traces.readers import agentrx, mlflow, openinference, otlp, rows, trail
 from labeled_traces.readers.original import restore
 from labeled_traces.readers.records import expand, first_record
 from labeled_traces.readers.report import FILE, NO_CONTENT, ReadOptions, ReadReport
@@ -33,6 +33,8 @@ READERS: dict[str, Reader] = {
     "dataset": Reader(rows.role, rows.read, "trail"),
     "agentrx": Reader(agentrx.role, agentrx.read, "agentrx"),
     "mlflow": Reader(mlflow.role, mlflow.read, "trail"),
+    "trail": Reader(trail.role, trail.read, "trail"),
+    "otlp": Reader(otlp.role, otlp.read, "trail"),
     "openinference": Reader(openinference.role, openinference.read, "trail"),
 }
 
@@ -111,26 +113,27 @@ def _sort(files: Sequence[Path], name: str, report: ReadReport) -> tuple[str, li
     """
     if name != "auto" and name not in READERS:
         raise TraceError(f"format {name!r} is unknown: accepted are auto, {', '.join(READERS)}")
-    found: dict[str, Path] = {}
-    parts: dict[str, list[Path]] = {"traces": [], "labels": []}
+    roles: dict[Path, dict[str, str]] = {}
     for file in files:
         try:
-            format, part = _format_and_role(file, None if name == "auto" else name)
+            roles[file] = _roles(file, None if name == "auto" else name)
         except TraceError as error:
             with _one_of(files):
                 report.leave_out(error, FILE)
-            continue
-        found.setdefault(format, file)
-        parts[part].append(file)
-    if len(found) > 1:
-        formats = " and ".join(f"{file} is {format}" for format, file in found.items())
+    if not roles:
+        raise report.nothing_read() or TraceError("labels alone were given: traces are needed")
+    chosen = next((known for known in READERS if all(known in found for found in roles.values())), None)
+    if chosen is None:
+        firsts = {next(iter(found)): file for file, found in reversed(roles.items())}
+        formats = " and ".join(f"{file} is {format}" for format, file in reversed(firsts.items()))
         raise TraceError(
             f"{formats}: accepted is one format at a time: only the files, or the folder, of one of them, or --format "
             "NAME, which leaves out what is not of it"
         )
-    if not found:
-        raise report.nothing_read() or TraceError("labels alone were given: traces are needed")
-    return next(iter(found)), parts["traces"], parts["labels"]
+    parts: dict[str, list[Path]] = {"traces": [], "labels": []}
+    for file, found in roles.items():
+        parts[found[chosen]].append(file)
+    return chosen, parts["traces"], parts["labels"]
 
 
 @contextmanager
@@ -146,20 +149,22 @@ def _one_of(files: Sequence[Path]) -> Iterator[None]:
         raise TraceError(f"{error} ({said})") from error
 
 
-def _format_and_role(path: Path, name: str | None = None) -> tuple[str, str]:
-    """(format, `traces` or `labels`) of a file by its first record; a given format is believed for its traces."""
+def _roles(path: Path, name: str | None = None) -> dict[str, str]:
+    """Format -> `traces` or `labels`: which readers can read a file, by its first record, and as what.
+
+    A given format is believed for its traces.
+    """
     record = first_record(path)
     if record is None:
         raise TraceError(f"{path}: holds no record: accepted is at least one")
-    for known in READERS if name is None else [name]:
-        part = READERS[known].role(record)
-        if part is not None:
-            return known, part
     if name is not None:
-        return name, "traces"
-    raise TraceError(
-        f"{path}: no known format ({', '.join(READERS)}) in its first record{_looks_like(record)}: {_ACCEPTED}"
-    )
+        return {name: READERS[name].role(record) or "traces"}
+    roles = {known: part for known, reader in READERS.items() if (part := reader.role(record)) is not None}
+    if not roles:
+        raise TraceError(
+            f"{path}: no known format ({', '.join(READERS)}) in its first record{_looks_like(record)}: {_ACCEPTED}"
+        )
+    return roles
 
 
 _ACCEPTED = (

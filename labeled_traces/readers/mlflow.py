@@ -17,8 +17,8 @@ from labeled_traces.readers.attributes import decoded, get, nest, read_message
 from labeled_traces.readers.fields import seconds, span_kind, status
 from labeled_traces.readers.groups import task_group
 from labeled_traces.readers.mlflow_labels import PREFIX, label
-from labeled_traces.readers.openinference import error_text
 from labeled_traces.readers.original import ORIGINAL
+from labeled_traces.readers.otel_span import error_text
 from labeled_traces.readers.records import read_files
 from labeled_traces.readers.repair import build_trace, canonical_id, mend_value
 from labeled_traces.readers.report import ReadOptions

@@ -1,11 +1,19 @@
-"""OTLP's JSON (`{"resourceSpans": [...]}`, what an OpenTelemetry collector writes) as flat spans."""
+"""OTLP's JSON (`{"resourceSpans": [...]}`, what an OpenTelemetry collector writes), and what protobuf's own JSON makes
+of it: base64 ids, names of enums, snake case."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
+from labeled_traces.dataset import LabeledTrace
+from labeled_traces.readers.annotations import ID_FORM, is_annotation
+from labeled_traces.readers.otel_traces import read_traces
+from labeled_traces.readers.records import read_files
 from labeled_traces.readers.repair import canonical_id
+from labeled_traces.readers.report import SPAN, ReadOptions
 from labeled_traces.trace import JSON, TraceError
 
 
@@ -13,7 +21,33 @@ def is_otlp(record: JSON) -> bool:
     return isinstance(record, dict) and isinstance(_get(record, "resourceSpans"), list)
 
 
-def flat_spans(
+def role(record: JSON) -> str | None:
+    """`traces` or `labels` if this reader can read the record, else None."""
+    if isinstance(record, dict) and is_annotation(record):
+        return "labels"
+    return "traces" if is_otlp(record) else None
+
+
+def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, LabeledTrace]]:
+    """(place, row) pairs. Records that cannot be read are left out, and so are single spans of them."""
+    lost: Counter[str] = Counter()
+
+    def leave_out(error: TraceError, trace_id: str) -> None:
+        options.report.leave_out(error, SPAN)
+        lost[canonical_id(trace_id, ID_FORM)] += 1
+
+    def spans() -> Iterator[tuple[str, Mapping[str, JSON], Path]]:
+        for path in paths:
+            for where, record in read_files([path], options.report):
+                if is_otlp(record):
+                    yield from ((at, span, path) for at, span in _flat_spans(record, where, leave_out))
+                else:
+                    options.report.leave_out(TraceError(f"{where}: not OTLP: accepted is {{resourceSpans: [...]}}"))
+
+    yield from read_traces(spans(), lost, options)
+
+
+def _flat_spans(
     record: Mapping[str, JSON], where: str, leave_out: Callable[[TraceError, str], None]
 ) -> Iterator[tuple[str, dict[str, JSON]]]:
     """(place, span) pairs: spans as `ReadableSpan.to_json` writes them, with hex ids and attributes by name.

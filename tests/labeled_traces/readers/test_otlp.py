@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from judges.render import render
 from labeled_traces.readers import read
 from labeled_traces.readers.report import INCOMPLETE, SPAN
 from labeled_traces.trace import JSON, TraceError
@@ -76,7 +77,8 @@ def test_every_export_of_one_run_gives_one_trace(shared_data: Path, name: str) -
     rows = [next(iter(read(shared_data / "formats" / "captured" / file)[0])) for file in files]
     assert len({row.trace.content_hash for row in rows}) == 1
     assert len({row.group for row in rows}) == 1
-    assert len({row.trace_id.removeprefix("0x") for row in rows}) == 1
+    assert len({row.trace_id for row in rows}) == 1
+    assert len({render(row.trace, 100_000).text for row in rows}) == 1
 
 
 @pytest.mark.parametrize(

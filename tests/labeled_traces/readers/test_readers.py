@@ -39,12 +39,12 @@ def write(path: Path, value: JSON) -> Path:
     [
         ([RUN], "agentrx"),
         ([LABELS], "agentrx"),
-        (NESTED, "openinference"),
-        (ANNOTATION, "openinference"),
+        (NESTED, "trail"),
+        (ANNOTATION, "trail"),
         ([FLAT], "openinference"),
         ({"data": [FLAT]}, "openinference"),
-        ({"trace": json.dumps(NESTED), "labels": json.dumps(ANNOTATION)}, "openinference"),
-        ({"trace": NESTED, "labels": ANNOTATION}, "openinference"),
+        ({"trace": json.dumps(NESTED), "labels": json.dumps(ANNOTATION)}, "trail"),
+        ({"trace": NESTED, "labels": ANNOTATION}, "trail"),
         ({"trace": {"trace_id": "ab", "spans": []}}, "dataset"),
     ],
 )
@@ -57,7 +57,7 @@ def test_formats_are_told_apart(tmp_path: Path, value: JSON, name: str) -> None:
 )
 def test_what_is_no_known_format_names_the_known_ones(tmp_path: Path, value: JSON) -> None:
     path = write(tmp_path / "a.json", value)
-    with pytest.raises(TraceError, match=r"a\.json: no known format \(dataset, agentrx, mlflow, openinference\)"):
+    with pytest.raises(TraceError, match=r"a\.json: no known format \(dataset, agentrx, mlflow, trail, otlp, "):
         sniff(path)
 
 
@@ -82,13 +82,13 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text("")
     (tmp_path / "c.json").write_text("[]")
     for name, message in [("a", "not UTF-8"), ("b", "is empty"), ("c", "holds no record"), ("d", "no such file")]:
-        for format in ("auto", "agentrx", "mlflow", "openinference", "dataset"):
+        for format in ("auto", *READERS):
             with pytest.raises(TraceError, match=rf"{name}\.json.*{message}"):
                 read(tmp_path / f"{name}.json", format)
     with pytest.raises(TraceError, match="no file was given"):
         read([])
     with pytest.raises(
-        TraceError, match="format 'csv' is unknown: accepted are auto, dataset, agentrx, mlflow, openinference"
+        TraceError, match="format 'csv' is unknown: accepted are auto, dataset, agentrx, mlflow, trail, otlp"
     ):
         read(write(tmp_path / "e.json", [RUN]), "csv")
 
@@ -97,7 +97,7 @@ def test_a_folder_with_traces_and_labels(tmp_path: Path) -> None:
     write(tmp_path / "data" / "GAIA" / "ab.json", NESTED)
     write(tmp_path / "processed_annotations_gaia" / "ab.json", ANNOTATION)
     (tmp_path / "README.md").write_text("read me")
-    assert sniff(tmp_path) == "openinference"
+    assert sniff(tmp_path) == "trail"
     (row,), report = read(tmp_path)
     assert [error.span_id for error in row.errors] == ["cd"]
     assert report.examples == {OTHER_FILE: [str(tmp_path / "README.md")]}
@@ -119,7 +119,7 @@ def test_labels_alone_and_mixed_formats_are_errors(tmp_path: Path) -> None:
         read(labels)
     traces = write(tmp_path / "b.json", NESTED)
     for use in (lambda: read([labels, traces]), lambda: sniff(tmp_path)):
-        with pytest.raises(TraceError, match=r"a\.json is agentrx and .*b\.json is openinference: .* --format NAME"):
+        with pytest.raises(TraceError, match=r"a\.json is agentrx and .*b\.json is trail: .* --format NAME"):
             use()
     with pytest.raises(TraceError, match=r"b\.json, line 1: not a tau-bench run"):
         read(traces, "agentrx")
@@ -169,7 +169,9 @@ def test_every_reader_gives_unique_ids_and_rows_that_survive_a_round_trip(
 ) -> None:
     source = {
         "agentrx": shared_data / "agentrx_tau",
-        "openinference": shared_data / "formats" / "captured" / "google_adk_otlp_json.json",
+        "openinference": shared_data / "formats" / "captured" / "google_adk_readablespan.jsonl",
+        "otlp": shared_data / "formats" / "captured" / "google_adk_otlp_json.json",
+        "trail": write(tmp_path / "trail.json", NESTED),
         "mlflow": shared_data / "formats" / "captured" / "mlflow_langgraph_autolog.json",
         "dataset": tmp_path / "first.jsonl",
     }
@@ -187,7 +189,25 @@ RECORDS: dict[str, JSON] = {
         "info": {"trace_id": "tr-1"},
         "data": {"spans": [{"span_id": "1" * 16, "attributes": {"mlflow.spanInputs": '"hi"'}}]},
     },
-    "openinference": NESTED,
+    "trail": NESTED,
+    "otlp": {
+        "resourceSpans": [
+            {
+                "scopeSpans": [
+                    {
+                        "spans": [
+                            {
+                                "traceId": "ab",
+                                "spanId": "cd",
+                                "attributes": [{"key": "input.value", "value": {"stringValue": "hi"}}],
+                            }
+                        ]
+                    }
+                ]
+            }
+        ]
+    },
+    "openinference": FLAT,
 }
 
 
@@ -233,7 +253,7 @@ def test_foreign_files_in_a_folder_are_named(tmp_path: Path) -> None:
     assert report.counts == {OTHER_FILE: 3, FILE: 3, "trace without annotation": 1}
     assert [Path(name).name for name in report.examples[OTHER_FILE]] == [".DS_Store", "README.md", "scores.csv"]
     assert all(name in "".join(report.lines()) for name in ("package.json", "broken.json", "image.json"))
-    assert sniff(tmp_path) == "openinference"
+    assert sniff(tmp_path) == "trail"
     with pytest.raises(TraceError, match=r"broken\.json"):
         read(tmp_path, strict=True)
 
