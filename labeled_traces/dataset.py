@@ -15,7 +15,7 @@ from labeled_traces.json_record import error_from, filled, get, score_from, span
 from labeled_traces.label import DIMENSIONS, NOT_PLACED, SCORES, ErrorLabel, ScoreLabel
 from labeled_traces.trace import JSON, Trace, TraceError, text_hash
 
-CLEAN = ("checked", "presumed", "unknown")
+CLEAN = ("checked", "presumed", "partial", "unknown")
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,10 @@ class LabeledTrace:
     """A trace with what people said of it.
 
     `group` holds the traces of one task together in a split. `clean`: what no errors mean, `checked` (people looked),
-    `presumed` (it reached its goal, nobody looked) or `unknown` (nobody looked; it may have failed). `reference` is the
-    answer, never shown to a judge unless the user allows it. All raters' labels are kept. `raters`: who read the whole
-    run, so that errors that they did not mark are errors that they did not see.
+    `presumed` (it reached its goal, nobody looked), `partial` (people named some errors, as the decisive one: there may
+    be others) or `unknown` (nobody looked; it may have failed). `reference` is the answer, never shown to a judge
+    unless the user allows it. All raters' labels are kept. `raters`: who read the whole run, so that errors that they
+    did not mark are errors that they did not see.
 
     Raises:
         TraceError: another value of `clean`, or an error label at a span that the trace does not have.
@@ -69,7 +70,9 @@ class LabeledTrace:
         scores = [label for label in self.scores if label.dimension in names]
         if any(label.score < max(SCORES) for label in scores):
             return False
-        looked = self.clean != "unknown" or any(error.category != NOT_PLACED for error in self.errors)
+        looked = self.clean in ("checked", "presumed")
+        if self.clean == "unknown":
+            looked = any(error.category != NOT_PLACED for error in self.errors)
         return looked or names == {label.dimension for label in scores}
 
     @cached_property
@@ -92,7 +95,7 @@ class LabeledTrace:
 
     def can_judge(self, dimension: str) -> bool:
         """Whether it is known which errors of a dimension there are, so that a finding is right or wrong."""
-        return bool(self.errors_of(dimension)) or self.is_clean_of((dimension,))
+        return self.clean != "partial" and (bool(self.errors_of(dimension)) or self.is_clean_of((dimension,)))
 
     @cached_property
     def hash(self) -> str:

@@ -56,7 +56,7 @@ class Taxonomy:
 
 
 def load_taxonomy(name_or_path: str | Path) -> Taxonomy:
-    """A table of this package (`trail`, `agentrx`) or a YAML file of the same form.
+    """A table of this package (`trail`, `agentrx` ...) or a YAML file of the same form.
 
     Raises:
         TraceError: no such table, or a file that is not one; names file and key.

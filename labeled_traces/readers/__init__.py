@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from labeled_traces.dataset import Dataset, LabeledTrace
-from labeled_traces.readers import agentrx, mlflow, openinference, otlp, rows, trail
+from labeled_traces.readers import agentrx, mlflow, openinference, otlp, rows, trail, who_and_when
 from labeled_traces.readers.original import restore
 from labeled_traces.readers.records import expand, first_record
 from labeled_traces.readers.report import FILE, NO_CONTENT, ReadOptions, ReadReport
@@ -36,6 +36,7 @@ READERS: dict[str, Reader] = {
     "trail": Reader(trail.role, trail.read, "trail"),
     "otlp": Reader(otlp.role, otlp.read, "trail"),
     "openinference": Reader(openinference.role, openinference.read, "trail"),
+    "who_and_when": Reader(who_and_when.role, who_and_when.read, "who_and_when"),
 }
 
 

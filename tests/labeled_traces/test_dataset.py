@@ -125,7 +125,7 @@ def test_hash_ignores_order_and_sees_every_label() -> None:
 def test_labels_are_checked() -> None:
     with pytest.raises(TraceError, match="trace 'one': an error label names the unknown span 'b'"):
         row("one", errors=(ErrorLabel("b", (), "x", Impact.LOW),))
-    with pytest.raises(TraceError, match="clean is 'yes': accepted are checked, presumed, unknown"):
+    with pytest.raises(TraceError, match="clean is 'yes': accepted are checked, presumed, partial, unknown"):
         row("one", clean="yes")
 
 
@@ -139,6 +139,12 @@ def test_only_what_people_or_the_outcome_cleared_is_clean() -> None:
     assert faulty.is_clean_of(("tool_calling",)), "people looked at this run"
     scored = row("a", clean="unknown", errors=(ErrorLabel(None, ("plan_quality",), NOT_PLACED, Impact.LOW),))
     assert not scored.is_clean_of(("tool_calling",)), "a score is of one dimension"
+
+
+def test_where_people_named_one_error_of_several_no_finding_is_wrong() -> None:
+    decisive = row("a", clean="partial", errors=(ErrorLabel(None, ("plan_quality",), "x", Impact.HIGH),))
+    assert not any(decisive.is_clean_of((name,)) or decisive.can_judge(name) for name in DIMENSIONS)
+    assert len(decisive.errors_of("plan_quality")) == 1
 
 
 def test_a_low_score_without_an_error_label_is_not_clean() -> None:

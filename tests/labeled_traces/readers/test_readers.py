@@ -25,6 +25,13 @@ ANNOTATION: JSON = {
     "errors": [{"category": "Goal Deviation", "location": "cd", "impact": "LOW"}],
     "scores": [],
 }
+BLAMED: JSON = {
+    "history": [{"role": "user", "name": "Coder", "content": "I guess 3."}],
+    "question": "What is 1 + 1?",
+    "question_ID": "q1",
+    "mistake_agent": "Coder",
+    "mistake_step": "0",
+}
 FLAT: JSON = {"name": "x", "context": {"trace_id": "0xab", "span_id": "0xcd"}, "attributes": {"input.value": "hi"}}
 
 
@@ -42,6 +49,8 @@ def write(path: Path, value: JSON) -> Path:
         (NESTED, "trail"),
         (ANNOTATION, "trail"),
         ([FLAT], "openinference"),
+        (BLAMED, "who_and_when"),
+        ([{"role": "human", "content": "What?"}], "agentrx"),
         ({"data": [FLAT]}, "openinference"),
         ({"trace": json.dumps(NESTED), "labels": json.dumps(ANNOTATION)}, "trail"),
         ({"trace": NESTED, "labels": ANNOTATION}, "trail"),
@@ -57,7 +66,7 @@ def test_formats_are_told_apart(tmp_path: Path, value: JSON, name: str) -> None:
 )
 def test_what_is_no_known_format_names_the_known_ones(tmp_path: Path, value: JSON) -> None:
     path = write(tmp_path / "a.json", value)
-    with pytest.raises(TraceError, match=r"a\.json: no known format \(dataset, agentrx, mlflow, trail, otlp, "):
+    with pytest.raises(TraceError, match=rf"a\.json: no known format \({', '.join(READERS)}\)"):
         sniff(path)
 
 
@@ -176,7 +185,8 @@ def test_every_reader_gives_unique_ids_and_rows_that_survive_a_round_trip(
         "dataset": tmp_path / "first.jsonl",
     }
     read(source["agentrx"])[0].save(source["dataset"])
-    data, _ = read(source[name], name, strict=True)
+    path = source.get(name) or write(tmp_path / "made.json", RECORDS[name])
+    data, _ = read(path, name, strict=True)
     assert len(set(data.ids)) == len(data) > 0
     data.save(tmp_path / "again.jsonl")
     assert Dataset.load(tmp_path / "again.jsonl").hash == data.hash
@@ -208,6 +218,7 @@ RECORDS: dict[str, JSON] = {
         ]
     },
     "openinference": FLAT,
+    "who_and_when": BLAMED,
 }
 
 
