@@ -12,7 +12,16 @@ from pathlib import Path
 from typing import TypeAlias
 
 from labeled_traces.dataset import Dataset, LabeledTrace
-from labeled_traces.readers import agentrx, mlflow, openinference, otlp, rows, trail, who_and_when
+from labeled_traces.readers import (
+    agentrx,
+    langfuse,
+    mlflow,
+    openinference,
+    otlp,
+    rows,
+    trail,
+    who_and_when,
+)
 from labeled_traces.readers.original import restore
 from labeled_traces.readers.records import expand, first_record
 from labeled_traces.readers.report import FILE, NO_CONTENT, ReadOptions, ReadReport
@@ -32,6 +41,7 @@ class Reader:
 READERS: dict[str, Reader] = {
     "dataset": Reader(rows.role, rows.read, "trail"),
     "agentrx": Reader(agentrx.role, agentrx.read, "agentrx"),
+    "langfuse": Reader(langfuse.role, langfuse.read, "trail"),
     "mlflow": Reader(mlflow.role, mlflow.read, "trail"),
     "trail": Reader(trail.role, trail.read, "trail"),
     "otlp": Reader(otlp.role, otlp.read, "trail"),
@@ -170,10 +180,10 @@ def _roles(path: Path, name: str | None = None) -> dict[str, str]:
 
 _ACCEPTED = (
     "accepted are MLflow traces {info, data}, OpenInference spans {span_id, attributes}, OTLP {resourceSpans}, "
-    "TRAIL {trace_id, spans}, tau-bench runs {task_id, traj}, and what import writes {trace: {trace_id, spans}}"
+    "TRAIL {trace_id, spans}, tau-bench runs {task_id, traj}, "
+    "Langfuse {trace, observations}, and what import writes {trace: {trace_id, spans}}"
 )
 _OTHERS = {
-    "a Langfuse export": {"trace", "observations"},
     "a run of LangSmith": {"run_type", "inputs"},
     "a session of Google's ADK": {"app_name", "events"},
     "an evaluation set of Google's ADK": {"eval_set_id"},

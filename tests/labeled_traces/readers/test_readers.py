@@ -73,7 +73,6 @@ def test_what_is_no_known_format_names_the_known_ones(tmp_path: Path, value: JSO
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ({"trace": {}, "observations": []}, "it seems to be a Langfuse export; export it as OpenTelemetry spans"),
         ([{"run_type": "chain", "inputs": {}, "id": "1"}], "it seems to be a run of LangSmith"),
         ({"app_name": "x", "events": []}, "it seems to be a session of Google's ADK"),
         ({"object": "trace", "workflow_name": "x"}, "it seems to be an export of the OpenAI Agents SDK"),
@@ -96,9 +95,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
                 read(tmp_path / f"{name}.json", format)
     with pytest.raises(TraceError, match="no file was given"):
         read([])
-    with pytest.raises(
-        TraceError, match="format 'csv' is unknown: accepted are auto, dataset, agentrx, mlflow, trail, otlp"
-    ):
+    with pytest.raises(TraceError, match=f"format 'csv' is unknown: accepted are auto, {', '.join(READERS)}"):
         read(write(tmp_path / "e.json", [RUN]), "csv")
 
 
@@ -182,6 +179,7 @@ def test_every_reader_gives_unique_ids_and_rows_that_survive_a_round_trip(
         "otlp": shared_data / "formats" / "captured" / "google_adk_otlp_json.json",
         "trail": write(tmp_path / "trail.json", NESTED),
         "mlflow": shared_data / "formats" / "captured" / "mlflow_langgraph_autolog.json",
+        "langfuse": shared_data / "formats" / "langfuse",
         "dataset": tmp_path / "first.jsonl",
     }
     read(source["agentrx"])[0].save(source["dataset"])
@@ -199,6 +197,7 @@ RECORDS: dict[str, JSON] = {
         "info": {"trace_id": "tr-1"},
         "data": {"spans": [{"span_id": "1" * 16, "attributes": {"mlflow.spanInputs": '"hi"'}}]},
     },
+    "langfuse": {"trace": {"id": "t"}, "observations": [{"id": "a", "type": "SPAN", "input": "hi"}]},
     "trail": NESTED,
     "otlp": {
         "resourceSpans": [
