@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from ipaddress import ip_address
 from typing import Any
-from urllib.parse import urlsplit
 
 from judges.judgment import HOLISTIC
 from judges.ledger.budget import Budget, Usage, unknown_price
 from judges.lm import LMRequest
-from judges.models.connect import Models, check_name, is_simulated
-from judges.models.direct_transport import DirectTransport
+from judges.models.connect import Asked, Models, check_name, is_on_loopback, is_simulated
 from judges.models.tokens import reasons
 from judges.program import JudgeSuite
 from labeled_traces.dataset import LabeledTrace
@@ -120,12 +116,12 @@ def announce(
     budget: Budget,
     say: Callable[[str], None],
     consent: Consent | None = None,
-    endpoints: Mapping[str, str] | None = None,
+    asked: Asked = frozenset(),
     spent: Usage | None = None,
     included: bool = False,
 ) -> None:
-    """Tells what comes before anything is spent, and asks for `consent`; None: nobody is asked. `endpoints` of the
-    models that have one; `spent` and `included` as in `Cost.in_words`.
+    """Tells what comes before anything is spent, and asks for `consent`; None: nobody is asked. `asked`: the
+    models and where; `spent` and `included` as in `Cost.in_words`.
 
     Raises:
         JudgeError: the budget is in dollars, and a model has no known price.
@@ -136,9 +132,9 @@ def announce(
         raise unknown_price(cost.unpriced)
     if consent is not None:
         comes = cost.unpriced if cost.calls or cost.uncounted else frozenset()
-        consent.ask(
-            cost.known, budget, {name for name in comes if not _is_on_loopback(name, (endpoints or {}).get(name, ""))}
-        )
+        elsewhere = {name for name, endpoint in asked if not is_on_loopback(name, endpoint)}
+        unknown = comes - {name for name, _ in asked}
+        consent.ask(cost.known, budget, (comes & elsewhere) | unknown)
 
 
 def compared(cost: Cost, before: Usage, after: Usage) -> str:
@@ -151,16 +147,25 @@ def compared(cost: Cost, before: Usage, after: Usage) -> str:
     return f"{said}, {spent.cost:.2f} dollars{spent.doubt}; {expected}, {cost.known:.2f} dollars"
 
 
-def check_models(models: Mapping[str, str], budget: Budget, known: Models) -> None:
-    """Names and prices of models (name -> endpoint), before a folder is made or anything is sent. Keys are not looked
+def asked_by(suite: JudgeSuite) -> Asked:
+    """The models that the judges of a suite ask, and where."""
+    return frozenset((one.knobs.model, one.knobs.endpoint) for one in suite.programs.values())
+
+
+def check_models(asked: Asked, budget: Budget, known: Models) -> None:
+    """Names and prices of models, before a folder is made or anything is sent. Keys are not looked
     for: providers find them in more places than one.
 
     Raises:
         JudgeError: there is no such model or provider; or the budget is in dollars, and a model has no known price.
     """
-    for model, endpoint in models.items():
+    for model, endpoint in sorted(asked):
         check_name(model, endpoint)
-    unpriced = [model for model in models if known.cost_of(LMRequest(model, ()), 1000, 1000) is None]
+    unpriced = [
+        model
+        for model in sorted({model for model, _ in asked})
+        if known.cost_of(LMRequest(model, ()), 1000, 1000) is None
+    ]
     if budget.dollars is not None and unpriced:
         raise unknown_price(unpriced)
 
@@ -277,16 +282,6 @@ class _Known:
             return SIMULATED_TOKENS.get(call.kind, SIMULATED_DEFAULT)
         usual = REPLY_TOKENS.get(call.kind, REPLY_DEFAULT) + REASONING_TOKENS * reasons(self.model)
         return min(call.most, usual)
-
-
-def _is_on_loopback(model: str, endpoint: str) -> bool:
-    """Whether this machine answers."""
-    base = endpoint or (model.startswith(DirectTransport.prefix) and os.environ.get("OPENAI_BASE_URL")) or ""
-    host = urlsplit(base).hostname or ""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
 
 
 def _rounded(number: int) -> str:

@@ -23,7 +23,7 @@ from labeled_traces.split import PARTS, SplitManifest
 from labeled_traces.trace import text_hash
 from pipeline.config import PipelineError
 from pipeline.consent import Consent
-from pipeline.cost import Cost, Kept, announce, check_models, compared, suite_cost
+from pipeline.cost import Cost, Kept, announce, asked_by, check_models, compared, suite_cost
 from pipeline.earlier_replies import earlier_replies
 from pipeline.evaluate import EvaluateSettings, EvaluationStopped, cached_share, check_replies, evaluate, save_judgments
 from pipeline.held_out import TEST_USES, check_leak, record_use, uses_beside
@@ -174,7 +174,7 @@ def open_evaluation(work: Measurement, say: Say) -> Evaluation:
     """
     suite = _suite(work)
     models = Models(work.prices, work.timeout)
-    check_models(_endpoints(suite), work.budget, models)
+    check_models(asked_by(suite), work.budget, models)
     rows, held_out = _rows(work, suite, uses_beside(work.data))
     out = work.out or _folder(work, suite, rows)
     _check_folder(out, _content(work, suite, rows), work.force)
@@ -197,9 +197,9 @@ def measure(work: Measurement, say: Say) -> Measured:
     cost = task.cost()
     if not work.replay:
         if cost.calls:
-            check_keys(_endpoints(suite))
+            check_keys(asked_by(suite))
         tell_limits(cost, work.limits, say)
-        announce(cost, work.budget, say, work.consent, _endpoints(suite), task.spent())
+        announce(cost, work.budget, say, work.consent, asked_by(suite), task.spent())
     uses = 0
     with task.open_lm() as lm:
         before = lm.spent()
@@ -232,10 +232,6 @@ def measure(work: Measurement, say: Say) -> Measured:
     )
     write_lines(out / "metrics.json", [json.dumps(measured.to_json(), indent=1, allow_nan=False)])
     return measured
-
-
-def _endpoints(suite: JudgeSuite) -> dict[str, str]:
-    return {one.knobs.model: one.knobs.endpoint for one in suite.programs.values()}
 
 
 def _suite(work: Measurement) -> JudgeSuite:

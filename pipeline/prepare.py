@@ -11,7 +11,7 @@ from judges.judgment import HOLISTIC
 from judges.ledger.budget import OWN, Budget, Price
 from judges.ledger.ledger_lm import LedgerLM
 from judges.ledger.place import check_folder, place_of
-from judges.models.connect import Models, is_simulated, open_lm
+from judges.models.connect import Asked, Models, is_simulated, open_lm
 from judges.models.limits import Limits
 from judges.program import JudgeSuite, seed_suite
 from labeled_traces.dataset import Dataset
@@ -21,7 +21,7 @@ from labeled_traces.split import SplitManifest, make_split
 from labeled_traces.stable_split import places_of
 from pipeline.config import MODELS, ExperimentConfig, PipelineError, SearchConfig, SimulatedData
 from pipeline.config_file import build_settings
-from pipeline.cost import check_models
+from pipeline.cost import asked_by, check_models
 from pipeline.gates import Gates
 from pipeline.held_out import check_leak
 from pipeline.matching import Matcher, build_matcher
@@ -109,7 +109,7 @@ def prepare(config: ExperimentConfig, say: Say) -> Run:
     if config.ledger is not None:
         check_folder(place_of(config.ledger))
     steps = _steps(config, settings[0], suite)
-    check_models(endpoints(steps, suite), Budget(**config.budget.model_dump()), models_of(config))
+    check_models(asked_by_run(steps, suite), Budget(**config.budget.model_dump()), models_of(config))
     hashes = {"data": dataset.hash, "judges": suite.hash, HOLISTIC: holistic.hash if holistic else None}
     folder = RunFolder.of(config, hashes)
     if config.data.simulated is not None and not folder[DATA].is_file():
@@ -174,10 +174,9 @@ def with_knobs(suite: JudgeSuite, knobs: Mapping[str, object]) -> JudgeSuite:
     return replace(suite, programs={name: program.with_knobs(**knobs) for name, program in suite.programs.items()})
 
 
-def endpoints(steps: Iterable[Step], suite: JudgeSuite) -> dict[str, str]:
+def asked_by_run(steps: Iterable[Step], suite: JudgeSuite) -> Asked:
     """The models that a run asks, and where."""
-    asked = {step.reflection_model: step.reflection_endpoint for step in steps if step.reflects}
-    return asked | {program.knobs.model: program.knobs.endpoint for program in suite.programs.values()}
+    return asked_by(suite) | {(step.reflection_model, step.reflection_endpoint) for step in steps if step.reflects}
 
 
 def models_of(config: ExperimentConfig) -> Models:

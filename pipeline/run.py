@@ -16,7 +16,7 @@ from pipeline.config import ExperimentConfig, PipelineError
 from pipeline.consent import Consent
 from pipeline.cost import Cost, announce, suite_cost, uncounted_cost
 from pipeline.pace import tell_limits
-from pipeline.prepare import Run, Say, endpoints, models_of, prepare, reopen
+from pipeline.prepare import Run, Say, asked_by_run, models_of, prepare, reopen
 from pipeline.prove import prove
 from pipeline.report.details import Details
 from pipeline.report.page import write_report
@@ -116,7 +116,7 @@ def _prepared(config: ExperimentConfig, say: Say) -> Run:
 
 def _announce(run: Run, cost: Cost, lm: LedgerLM, say: Say, agreed: bool = False, *, included: bool = False) -> None:
     say(f"run: {run.folder.path}")
-    asked = endpoints(run.steps, run.suite)
+    asked = asked_by_run(run.steps, run.suite)
     if not lm.kept():
         check_keys(asked)
     tell_limits(cost, Limits(**run.config.limits.model_dump()), say)

@@ -23,7 +23,7 @@ from labeled_traces.taxonomy import load_taxonomy
 from labeled_traces.trace import JSON, TraceError, text_hash
 from pipeline.assessments import AGAIN, Voice
 from pipeline.config import PipelineError
-from pipeline.cost import Cost, Kept, announce, suite_cost
+from pipeline.cost import Cost, Kept, announce, asked_by, suite_cost
 from pipeline.evaluate import EvaluateSettings, EvaluationStopped, check_replies, evaluate
 from pipeline.export.exported import Exported, suite_of
 from pipeline.export.registry import PREFIX, Registry
@@ -135,7 +135,7 @@ def _score(
             kept = Kept(lm.ledger.find, work.settings.seed)
             cost = found.cost(suite, Models(prices, work.timeout), kept)
             if cost.calls:
-                check_keys({one.knobs.model: one.knobs.endpoint for one in suite.programs.values()})
+                check_keys(asked_by(suite))
             tell_limits(cost, work.limits, say)
             announce(cost, work.budget, say)
         writer = _Writer(store, voices, suite)

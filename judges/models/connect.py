@@ -6,20 +6,26 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import aclosing
+from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
+from urllib.parse import urlsplit
 
 from judges.ledger.budget import Budget, Price
 from judges.ledger.file import check_kept, note_use
 from judges.ledger.ledger_lm import Ledger, LedgerLM
 from judges.ledger.place import Place, place_of
 from judges.lm import LM, JudgeError, LMError, LMReply, LMRequest, RetryingLM
+from judges.models.direct_transport import DirectTransport
 
 if TYPE_CHECKING:
     from judges.models.client import ModelClient
     from judges.models.limits import Limits
 
+Asked: TypeAlias = AbstractSet[tuple[str, str]]
+"""Models that are asked, each with its endpoint ("" where it has none)."""
 SIMULATED = "simulated/"
 """Models whose name begins so are simulated: no network, no price, and called simulated wherever they are shown."""
 
@@ -50,14 +56,24 @@ def check_name(model: str, endpoint: str = "") -> None:
         ) from error
 
 
-def check_keys(models: Mapping[str, str]) -> None:
+def is_on_loopback(model: str, endpoint: str) -> bool:
+    """Whether this machine answers."""
+    base = endpoint or (model.startswith(DirectTransport.prefix) and os.environ.get("OPENAI_BASE_URL")) or ""
+    host = urlsplit(base).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def check_keys(asked: Asked) -> None:
     """Before anything is announced: a key without which no call can succeed. Only models named openai/... without an
-    endpoint (model -> endpoint, may be empty) are looked at; other providers' keys are found in many places.
+    endpoint are looked at; other providers' keys are found in many places.
 
     Raises:
         JudgeError: it is not in the environment.
     """
-    for model, endpoint in models.items():
+    for model, endpoint in sorted(asked):
         if model.startswith("openai/") and not endpoint and not os.environ.get("OPENAI_API_KEY", "").strip():
             raise JudgeError(
                 f"{model} needs a key, and OPENAI_API_KEY is not in the environment: accepted is that variable, or an "

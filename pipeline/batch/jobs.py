@@ -143,7 +143,7 @@ def _agree(files: Sequence[Path], terms: Terms, say: Say) -> None:
     prices = BatchPrices(terms.prices)
     half = " (dollars at the price of a batch: half)" if prices.part(request) < 1 else ""
     cost = sum((file_cost(calls, request, prices) for calls in files), Cost())
-    announce(cost, Budget(), lambda line: say(line + half), terms.consent, {terms.model: terms.endpoint})
+    announce(cost, Budget(), lambda line: say(line + half), terms.consent, {(terms.model, terms.endpoint)})
 
 
 def _adopt(service: Provider, batch: Batch, calls: Path) -> str:

@@ -246,7 +246,7 @@ def test_a_model_of_unknown_price_that_is_not_on_this_machine_needs_consent(monk
     cost = Cost(10, 20, 30, paid=frozenset({"openai/x"}), unpriced=frozenset({"openai/x"}))
 
     def start(cost: Cost, endpoint: str = "") -> None:
-        announce(cost, Budget(), lambda _: None, Consent(), {"openai/x": endpoint})
+        announce(cost, Budget(), lambda _: None, Consent(), {("openai/x", endpoint)})
 
     for far in ("", "http://gpu.example:8000/v1", "http://10.0.0.7/v1", "https://localhost.example/v1"):
         with pytest.raises(PipelineError, match="the price of openai/x is unknown"):
@@ -255,6 +255,9 @@ def test_a_model_of_unknown_price_that_is_not_on_this_machine_needs_consent(monk
             start(uncounted_cost("openai/x", FREE), far)
     for near in ("http://127.0.0.1:8000/v1", "http://localhost:8000", "http://[::1]:8000/v1"):
         start(cost, near)
+    both = {("openai/x", "http://127.0.0.1:8000/v1"), ("openai/x", "")}
+    with pytest.raises(PipelineError, match="the price of openai/x is unknown"):  # one name at two places
+        announce(cost, Budget(), lambda _: None, Consent(), both)
     start(replace(cost, calls=0, kept=10))
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:8000/v1")
     start(cost)
