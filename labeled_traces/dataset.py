@@ -13,6 +13,7 @@ from pathlib import Path
 from labeled_traces.files import parse_json, read_lines, write_lines
 from labeled_traces.json_record import error_from, filled, get, score_from, span_from
 from labeled_traces.label import DIMENSIONS, NOT_PLACED, SCORES, ErrorLabel, ScoreLabel
+from labeled_traces.quick_json import dumps
 from labeled_traces.trace import JSON, Trace, TraceError, text_hash
 
 CLEAN = ("checked", "presumed", "partial", "unknown")
@@ -289,6 +290,6 @@ def _numbered_rows(path: Path) -> Iterator[tuple[int, LabeledTrace]]:
 
 def _line(row: LabeledTrace) -> str:
     try:
-        return json.dumps(to_json(row), allow_nan=False)
+        return dumps(to_json(row)).decode()
     except (TypeError, ValueError) as error:
         raise TraceError(f"trace {row.trace_id!r}: cannot be written as JSON ({error})") from None

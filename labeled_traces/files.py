@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import tempfile
@@ -13,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from labeled_traces.quick_json import loads
 from labeled_traces.trace import JSON, TraceError
 
 _RECORDS = "a JSON or JSON Lines file in UTF-8"
@@ -59,7 +59,7 @@ def _all_lines(
 def parse_json(text: str, where: str) -> JSON:
     """Raises: TraceError, naming `where`, if the text is not one JSON value or is nested too deeply to read."""
     try:
-        return json.loads(text)
+        return loads(text)
     except RecursionError:
         raise TraceError(f"{where}: nested too deeply to read") from None
     except ValueError as error:

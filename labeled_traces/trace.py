@@ -80,15 +80,17 @@ class Trace:
             if not span.span_id or span.span_id in parents:
                 raise TraceError(f"trace {self.trace_id!r}: span id {span.span_id!r} is empty or used twice")
             parents[span.span_id] = span.parent_id
+        safe: set[str] = set()
         for span_id, parent in parents.items():
             seen = {span_id}
-            while parent is not None:
+            while parent is not None and parent not in safe:
                 if parent not in parents:
                     raise TraceError(f"trace {self.trace_id!r}: span {span_id!r} has no known parent {parent!r}")
                 if parent in seen:
                     raise TraceError(f"trace {self.trace_id!r}: span {span_id!r} is its own ancestor")
                 seen.add(parent)
                 parent = parents[parent]
+            safe |= seen
 
     @cached_property
     def by_id(self) -> dict[str, Span]:

@@ -60,7 +60,7 @@ def find_answers(text: str, names: tuple[str, ...], bare: tuple[str, ...], betwe
         bare: looked for without quotes too.
         between: what stands between the words of a bare name (a regular expression).
     """
-    if not _HINT.search(text):
+    if not may_name_answer(text):
         return
     pattern = _pattern(names, bare, between)
     match = pattern.search(text)
@@ -75,7 +75,11 @@ def find_answers(text: str, names: tuple[str, ...], bare: tuple[str, ...], betwe
 
 def has_any(text: str, names: tuple[str, ...]) -> bool:
     """Whether one of the names is a key in quotes."""
-    return _HINT.search(text) is not None and _pattern(names, ()).search(text) is not None
+    return may_name_answer(text) and _pattern(names, ()).search(text) is not None
+
+
+def may_name_answer(text: str) -> bool:
+    return _HINT.search(text) is not None
 
 
 _HINT = re.compile(

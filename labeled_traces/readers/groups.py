@@ -61,8 +61,12 @@ def task_group(trace: Trace) -> str:
     task = next((value for value in named if value), None)
     if task is not None:
         return f"task {task}"
-    given = [plain for plain in _inputs(trace) if plain]
-    goal = next((plain for plain in given if " " in plain), next(iter(given), ""))
+    goal = ""
+    for plain in _inputs(trace):
+        if " " in plain:
+            goal = plain
+            break
+        goal = goal or plain
     return f"goal {text_hash(goal)[:16]}" if goal else ""
 
 

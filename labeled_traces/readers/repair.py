@@ -49,7 +49,7 @@ def mend_value(value: JSON, where: str, options: ReadOptions, depth: int = 0) ->
     middle of a text beyond the limit is left out, as is what is nested deeper than 60 levels. Both say so.
     """
     if isinstance(value, str):
-        return _mend_text(value, where, options)
+        return value if _is_fine(value, options) else _mend_text(value, where, options)
     if isinstance(value, float) and not math.isfinite(value):
         options.report.add("number that is not finite", where)
         return str(value)
@@ -58,11 +58,26 @@ def mend_value(value: JSON, where: str, options: ReadOptions, depth: int = 0) ->
         return "[... nested too deeply, left out ...]"
     if isinstance(value, dict):
         return {
-            _mend_text(key, where, options): mend_value(item, where, options, depth + 1) for key, item in value.items()
+            (key if _is_fine(key, options) else _mend_text(key, where, options)): mend_value(
+                item, where, options, depth + 1
+            )
+            for key, item in value.items()
         }
     if isinstance(value, list):
         return [mend_value(item, where, options, depth + 1) for item in value]
     return value
+
+
+def _is_fine(text: str, options: ReadOptions) -> bool:
+    if "\x00" in text or len(text) > options.longest_text:
+        return False
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _mend_text(text: str, where: str, options: ReadOptions) -> str:

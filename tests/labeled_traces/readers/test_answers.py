@@ -169,7 +169,10 @@ def test_a_value_without_its_name_is_left_out_of_metadata_only() -> None:
     (kept,) = without_answers([harness], "file", report)
     assert kept.inputs == {"metadata": {"note": "([left out])"}, "question": f"Is it {SECRET}?"}
     assert report.counts == {KIND: 2}
-    assert report.examples[KIND] == ["file, span a, inputs: true_answer", "file, span a: its value without a name"]
+    assert report.examples[KIND] == [
+        "file, span a, inputs: true_answer",
+        "file, span a, inputs: its value without a name",
+    ]
 
 
 def test_what_the_agent_found_stays_in_the_metadata_of_what_it_gave_out() -> None:

