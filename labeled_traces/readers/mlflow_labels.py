@@ -2,8 +2,9 @@
 
 - `gpa_<dimension>`, with a value 0-3: a score. Its rationale says why.
 - `gpa_error`, at a span: an error. The value is its category, the rationale its description; of its metadata
-  `dimensions` (names, with commas; else what the taxonomy says of the category), `impact` (else medium) and `evidence`
-  are read. The value `none` says that the person looked and found no error; so does an error of all that it is not.
+  `dimensions` (names, with commas, or `none`; else what the taxonomy says of the category), `impact` (else medium) and
+  `evidence` are read. The value `none` says that the person looked and found no error; so does an error of all that it
+  is not.
 
 A score below 3 in a dimension without an error is an error too, one that nobody has placed. A score says nothing of
 other dimensions.
@@ -92,7 +93,7 @@ def _error(
     about = given if isinstance(given, dict) else {}
     named = [name.strip() for name in str(about.get("dimensions") or "").split(",") if name.strip()]
     known = tuple(name for name in named if name in DIMENSIONS)
-    if len(known) < len(named):
+    if len(known) < len(named) and named != [NO_ERROR]:
         report.add("dimension that is unknown, left out", f"{place}: {', '.join(named)}")
     span_id = canonical_id(str(row.get("span_id") or ""), "hex") or None
     if span_id is not None and span_id not in trace.by_id:

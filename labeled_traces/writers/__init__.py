@@ -15,8 +15,10 @@ from typing import TypeAlias
 
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.files import write_lines
-from labeled_traces.readers import read
+from labeled_traces.readers import READERS, sniff
 from labeled_traces.readers.original import differences
+from labeled_traces.readers.report import ReadOptions
+from labeled_traces.taxonomy import load_taxonomy
 from labeled_traces.trace import JSON, TraceError
 from labeled_traces.writers import mlflow, otlp
 from labeled_traces.writers.ids import HexIds
@@ -47,7 +49,7 @@ def write(rows: Iterable[LabeledTrace], form: str, path: Path, *, labels: bool =
         labels: whether labels, raters, groups, answers and metadata are written too.
 
     Raises:
-        TraceError: an unknown form, a trace with a value that JSON does not have, or a place that cannot be written.
+        TraceError: an unknown form, a trace that cannot be written as JSON, or a place that cannot be written.
     """
     if form not in WRITERS:
         raise TraceError(f"form {form!r} is unknown: accepted are {', '.join(WRITERS)}")
@@ -64,7 +66,7 @@ def _lines(rows: Iterable[LabeledTrace], form: str, labels: bool, written: Writt
             ids = HexIds.of(row.trace, taken)
             taken.add(ids.trace)
             line = _line(WRITERS[form](row, ids, {}, labels), row)
-            kept = differences(row, _read_back(line, Path(folder) / "trace.jsonl"), ids.spans)
+            kept = differences(row, _read_back(line, Path(folder) / "trace.jsonl", row.trace_id), ids.spans)
             written.traces += 1
             written.spans += len(row.trace.spans)
             written.labels += len(row.errors) + len(row.scores)
@@ -73,10 +75,16 @@ def _lines(rows: Iterable[LabeledTrace], form: str, labels: bool, written: Writt
             yield _line(WRITERS[form](row, ids, kept, labels), row) if kept else line
 
 
-def _read_back(line: str, path: Path) -> LabeledTrace:
+def _read_back(line: str, path: Path, trace_id: str) -> LabeledTrace:
+    """As import reads it, before what is kept beside it is put back."""
     path.write_text(line, encoding="utf-8")
-    (row,) = read(path)[0]
-    return row
+    reader = READERS[sniff(path)]
+    options = ReadOptions(load_taxonomy(reader.taxonomy))
+    rows = [row for _, row in reader.read([path], options)]
+    if len(rows) != 1:
+        said = "; ".join(options.report.lines()) or f"{len(rows)} traces instead of one"
+        raise TraceError(f"trace {trace_id!r}: cannot be read back as it was written: {said}")
+    return rows[0]
 
 
 def _line(record: JSON, row: LabeledTrace) -> str:

@@ -59,7 +59,7 @@ def _attributes(span: Span) -> Iterator[tuple[str, JSON]]:
                 yield from _message(f"llm.{side}_messages.{number}.message", message)
             for number, tool in enumerate(value.get("tools") or () if name == "inputs" else ()):
                 yield f"llm.tools.{number}.tool.json_schema", tool if isinstance(tool, str) else json_text(tool)
-        elif value is not None:
+        if value is not None:  # beside messages too: it is what most viewers show
             is_text = isinstance(value, str)
             yield f"{side}.value", value if is_text else json_text(value)
             yield f"{side}.mime_type", "text/plain" if is_text else "application/json"

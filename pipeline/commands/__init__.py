@@ -7,6 +7,7 @@ from typing import Protocol
 
 from pipeline.commands import (
     batch,
+    convert,
     demo,
     evaluate,
     export,
@@ -37,6 +38,7 @@ class Command(Protocol):
 COMMANDS: dict[str, Command] = {
     "demo": demo,
     "import": import_traces,
+    "convert": convert,
     "split": split,
     "evaluate": evaluate,
     "batch": batch,

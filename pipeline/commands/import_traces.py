@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.commands.output import Output, save_new
+from pipeline.commands.reading import add_reading, read_traces
 from pipeline.hints import command
 
 if TYPE_CHECKING:
@@ -24,29 +25,19 @@ Whatever the files hold of the answer (gold answers, rewards, annotator notes) i
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="files or folders")
+    add_reading(parser)
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the file to write (JSON Lines)")
     parser.add_argument("--force", action="store_true", help="write over another file that is there")
-    parser.add_argument(
-        "--format", default="auto", metavar="NAME", help="auto, openinference, agentrx, mlflow or dataset"
-    )
-    parser.add_argument("--labels", type=Path, nargs="+", default=[], metavar="FILE", help="files with people's labels")
-    parser.add_argument("--taxonomy", metavar="FILE", help="which category of error falls under which dimensions")
-    parser.add_argument(
-        "--allow-missing", action="store_true", help="labels of traces that are not there are counted, else an error"
-    )
-    parser.add_argument("--strict", action="store_true", help="stop at the first record or file that cannot be read")
 
 
 def run(args: argparse.Namespace, out: Output) -> int:
     from labeled_traces.files import check_writable
     from labeled_traces.groups import crowded
-    from labeled_traces.readers import read
     from labeled_traces.readers.joining import unjoined_lines
     from pipeline.results import counted_labels
 
     check_writable(args.out)
-    dataset, report = read(args.files, args.format, args.labels, args.taxonomy, args.strict, args.allow_missing)
+    dataset, report = read_traces(args)
     save_new(args.out, dataset.save, force=args.force)
     if group := crowded(tuple(dataset)):
         report.add("group with more than a fifth of all traces", group)
