@@ -14,9 +14,8 @@ if TYPE_CHECKING:
 def add_reading(parser: argparse.ArgumentParser, files: str = "files or folders") -> None:
     """`files`: what is said of the files."""
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help=files)
-    parser.add_argument(
-        "--format", default="auto", metavar="NAME", help="auto, openinference, agentrx, mlflow or dataset"
-    )
+    said = "the format's name, where it is not recognised; an unknown name tells all"
+    parser.add_argument("--format", default="auto", metavar="NAME", help=said)
     parser.add_argument("--labels", type=Path, nargs="+", default=[], metavar="FILE", help="files with people's labels")
     parser.add_argument("--taxonomy", metavar="FILE", help="which category of error falls under which dimensions")
     parser.add_argument(
