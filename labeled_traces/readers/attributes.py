@@ -14,8 +14,7 @@ from labeled_traces.trace import JSON, SpanKind
 
 # What a Trace keeps beside inputs and outputs. Everything else is bulk, or could hold the answer.
 _KEPT = (
-    *("llm.model_name", "llm.provider", "llm.token_count", "llm.invocation_parameters"),
-    *("tool.description", "tool.parameters", "agent.name", "smolagents"),
+    *("llm.provider", "llm.invocation_parameters", "tool.parameters", "smolagents"),
     ORIGINAL,
 )
 # Values that are somebody's data: their keys are not attribute names, whatever they look like.

@@ -11,10 +11,14 @@ _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?
 
 
 def seconds(value: JSON) -> float | None:
-    """Seconds since the epoch out of ISO 8601 text or a number of s / ms / us / ns; None if it is neither.
+    """Seconds since the epoch out of ISO 8601 text, a number of s / ms / us / ns, or a pair of s and ns; None if it is
+    none of these.
 
     Times without a zone are taken as UTC.
     """
+    if isinstance(value, list) and len(value) == 2 and all(isinstance(part, int) for part in value):
+        whole = seconds(value[0])
+        return None if whole is None else whole + value[1] / 1e9
     if isinstance(value, str):
         try:
             moment = datetime.fromisoformat(_six_digits(value.strip()))
@@ -32,7 +36,10 @@ def seconds(value: JSON) -> float | None:
 
 
 def duration(value: JSON) -> float | None:
-    """Seconds out of an ISO 8601 duration (`PT0.125S`); None if it is none."""
+    """Seconds out of an ISO 8601 duration (`PT0.125S`), or a number of us (OpenTelemetry's JavaScript console); None if
+    it is neither."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1e18:
+        return value / 1e6
     match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None or not any(match.groups()):
         return None

@@ -89,7 +89,7 @@ def _inputs(trace: Trace) -> Iterator[str]:
     The first with several words is the goal: a number or a word alone may be a setting.
     """
     spans = list(trace.walk())
-    yield from (_plain(span.inputs) for span in spans if span.kind in _OUTER)
+    yield from (_plain(get(span.inputs, "messages") or span.inputs) for span in spans if span.kind in _OUTER)
     yield from (_plain(get(span.inputs, "messages") or span.inputs) for span in spans if span.kind is SpanKind.LLM)
     yield from (_plain(span.inputs) for span in trace.roots)
 

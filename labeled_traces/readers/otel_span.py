@@ -9,16 +9,27 @@ from dataclasses import replace
 
 from labeled_traces.readers.attributes import get, inputs_and_outputs, kept_attributes, nest
 from labeled_traces.readers.fields import duration, seconds, span_kind, status
-from labeled_traces.readers.genai import genai_contents, genai_kind
+from labeled_traces.readers.genai import genai_contents, genai_kind, genai_name, with_events
 from labeled_traces.readers.groups import task_id
 from labeled_traces.readers.repair import canonical_id, mend_value
 from labeled_traces.readers.report import ReadOptions
-from labeled_traces.trace import JSON, Span, TraceError
+from labeled_traces.readers.smolagents_spans import plain_step
+from labeled_traces.readers.trulens_spans import trulens_contents, trulens_error, trulens_kind
+from labeled_traces.readers.usage import usage
+from labeled_traces.readers.vercel import vercel_contents, vercel_kind
+from labeled_traces.trace import JSON, Span, SpanKind, TraceError
+
+_MARKS = ("span_id", "context.span_id", "spanContext", "attributes", "span_attributes")
+_BARE_MARKS = ("openinference.span.kind", "gen_ai.operation.name")
+"""Attributes that show that a record is nothing but the attributes of a span."""
+TRACE_IDS = ("trace_id", "context.trace_id", "traceId", "spanContext.traceId")
+_SPAN_IDS = ("span_id", "context.span_id", "spanId", "spanContext.spanId")
+_PARENT_IDS = ("parent_span_id", "parent_id", "parentSpanId", "parentSpanContext.spanId", "parentId")
 
 
 def is_span(record: Mapping[str, JSON]) -> bool:
-    """A span, also one that lost its id."""
-    return any(key in record for key in ("span_id", "context.span_id", "attributes", "span_attributes"))
+    """A span, also one that lost its id, or all but its attributes."""
+    return any(key in record for key in (*_MARKS, *_BARE_MARKS))
 
 
 def otel_id(raw: str) -> str:
@@ -39,7 +50,7 @@ def read_spans(record: JSON, where: str, options: ReadOptions) -> Iterator[Span]
         item, above = stack.pop()
         if not isinstance(item, dict):
             raise TraceError(f"{where}: a span is {type(item).__name__}: accepted is a JSON object")
-        span = _span(item, above, where, options)
+        span = read_span(item, above, where, options)
         yield span
         children = item.get("child_spans") or []
         if not isinstance(children, list):
@@ -47,51 +58,91 @@ def read_spans(record: JSON, where: str, options: ReadOptions) -> Iterator[Span]
         stack += [(child, span.span_id) for child in reversed(children)]
 
 
-def _span(item: Mapping[str, JSON], above: str | None, where: str, options: ReadOptions) -> Span:
+def read_span(item: Mapping[str, JSON], above: str | None, where: str, options: ReadOptions) -> Span:
+    """One span without those that stand inside of it; `above` is the id of the one that it stands in."""
     outer = {key: value for key, value in item.items() if key not in ("child_spans", "logs")}
     options.report.strip("logs", 1 if item.get("logs") else 0)  # in TRAIL they hold question, answer and notes
     record = nest(outer)
-    attributes = record.get("span_attributes") or record.get("attributes") or {}
-    span_id = otel_id(text_field(record, "span_id", "context.span_id"))
-    parent = first_field(record, "parent_span_id", "parent_id")
+    bare = record if any(mark in item for mark in _BARE_MARKS) else {}
+    attributes = record.get("span_attributes") or record.get("attributes") or bare
+    span_id = otel_id(text_field(record, *_SPAN_IDS) or (text_field(record, "id") if "traceId" in record else ""))
+    parent = first_field(record, *_PARENT_IDS)
     place = f"{where}, span {span_id or '(no id)'}"
     if not isinstance(attributes, dict):
         options.report.add("attributes that are no mapping", place)
         attributes = {}
-    kind = span_kind(get(attributes, "openinference", "span", "kind"))
-    if kind == "UNKNOWN":
-        kind = span_kind(record.get("span_kind"))
-    if kind == "UNKNOWN":
-        kind = genai_kind(attributes)
-    inputs, outputs = inputs_and_outputs(attributes, kind, place, options.report)
-    if inputs is None and outputs is None:
-        inputs, outputs = genai_contents(attributes, kind)
+    attributes = with_events(attributes, record.get("events"))
+    name = text_field(record, "span_name", "name")
+    kind = _kind(record, attributes, name)
+    inputs, outputs = _contents(attributes, kind, place, options)
     task = task_id(attributes)
-    tool_name = _text(get(attributes, "tool", "name") or get(attributes, "gen_ai", "tool", "name"))
     start, end = _times(record, place, options)
     code = status(first_field(record, "status_code", "status.status_code", "status.code", "status"))
-    name = text_field(record, "span_name", "name")
     span = Span(
         span_id=span_id,
         parent_id=above or (None if parent is None else otel_id(_text(parent))),
-        name=tool_name or name if kind == "TOOL" else name,
+        name=_name(attributes, kind, name),
         kind=kind,
         start=start,
         end=end,
         inputs=inputs,
         outputs=outputs,
         status=code,
-        error=error_text(record, code),
-        attributes={**kept_attributes(attributes), **({} if task is None else {"task_id": task})},
+        error=error_text({**record, "error_type": get(attributes, "error", "type")}, code) or _error(attributes),
+        attributes={**kept_attributes(attributes), **usage(attributes), **({} if task is None else {"task_id": task})},
     )
+    span = plain_step(span)
     return replace(span, **{key: mend_value(getattr(span, key), f"{place}, {key}", options) for key in _TEXT_FIELDS})
+
+
+def _kind(record: Mapping[str, JSON], attributes: JSON, name: str) -> SpanKind:
+    kinds = (
+        span_kind(get(attributes, "openinference", "span", "kind")),
+        span_kind(record.get("span_kind")),
+        vercel_kind(attributes),
+        trulens_kind(attributes),
+        genai_kind(attributes, name),
+    )
+    return next((kind for kind in kinds if kind is not SpanKind.UNKNOWN), SpanKind.UNKNOWN)
+
+
+def _contents(attributes: JSON, kind: SpanKind, place: str, options: ReadOptions) -> tuple[JSON, JSON]:
+    """What the first dialect that says something says; of a model's call first what has its messages."""
+    found = (
+        inputs_and_outputs(attributes, kind, place, options.report),
+        vercel_contents(attributes, kind),
+        trulens_contents(attributes, options.report),
+        genai_contents(attributes, kind),
+    )
+    sides = [[one[side] for one in found if one[side] is not None] for side in (0, 1)]
+    if kind is SpanKind.LLM:
+        sides = [sorted(values, key=lambda value: not _is_conversation(value)) for values in sides]
+    inputs, outputs = (next(iter(values), None) for values in sides)
+    return inputs, outputs
+
+
+def _error(attributes: JSON) -> str | None:
+    """What TruLens says of what went wrong."""
+    return _text(trulens_error(attributes)) or None
+
+
+def _is_conversation(value: JSON) -> bool:
+    messages = get(value, "messages")
+    return isinstance(messages, list) and all(get(one, "role") and "content" in one for one in messages)
+
+
+def _name(attributes: JSON, kind: SpanKind, name: str) -> str:
+    named = first_field({"of": attributes}, "of.tool.name", "of.ai.toolCall.name", "of.traceloop.entity.name")
+    if kind is SpanKind.TOOL and named is not None:
+        return _text(named) or name
+    return genai_name(attributes, kind, name)
 
 
 _TEXT_FIELDS = ("span_id", "parent_id", "name", "inputs", "outputs", "error", "attributes")
 
 
 def _times(record: Mapping[str, JSON], place: str, options: ReadOptions) -> tuple[float | None, float | None]:
-    given = first_field(record, "timestamp", "start_time"), record.get("end_time")
+    given = first_field(record, "timestamp", "start_time", "startTime"), first_field(record, "end_time", "endTime")
     start, end = seconds(given[0]), seconds(given[1])
     length = duration(record.get("duration"))
     if end is None and start is not None and length is not None:
@@ -102,14 +153,14 @@ def _times(record: Mapping[str, JSON], place: str, options: ReadOptions) -> tupl
 
 
 def error_text(record: Mapping[str, JSON], code: str) -> str | None:
-    """The last exception event (short), else the status text (which can be a whole stack trace)."""
+    """The last exception event (short), else the status text (which can be a whole stack trace), else its type."""
     events = record.get("events")
     for event in reversed(events if isinstance(events, list) else []):
         parts = [_text(get(event, "attributes", "exception", key)) for key in ("type", "message")]
         if any(parts):
             return ": ".join(part for part in parts if part)
     text = text_field(record, "status_message", "status.description", "status.message")
-    return text or ("unknown error" if code == "ERROR" else None)
+    return text or (text_field(record, "error_type") or "unknown error" if code == "ERROR" else None)
 
 
 def first_field(record: Mapping[str, JSON], *names: str) -> JSON:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.readers.annotations import ID_FORM, Annotations
-from labeled_traces.readers.otel_span import otel_id, read_spans, text_field
+from labeled_traces.readers.otel_span import TRACE_IDS, otel_id, read_spans, text_field
+from labeled_traces.readers.recover import recovered
 from labeled_traces.readers.repair import build_trace, canonical_id, mend_value
 from labeled_traces.readers.report import INCOMPLETE, SPAN, ReadOptions
 from labeled_traces.trace import JSON, Span, TraceError
@@ -46,17 +48,17 @@ def row(
     trace_id: str, spans: Sequence[Span], where: str, annotations: Annotations, options: ReadOptions
 ) -> LabeledTrace:
     """The trace of these spans with what people said about it."""
-    return annotations.label(build_trace(trace_id, spans, ID_FORM, where, options), where)
+    trace = recovered(build_trace(trace_id, spans, ID_FORM, where, options), where, options.report)
+    labelled = annotations.label(trace, where)
+    session = next((text for span in trace.spans if (text := span.attributes.get("session.id"))), None)
+    return labelled if session is None else replace(labelled, metadata={**labelled.metadata, "session": session})
 
 
 def trace_id_of(record: Mapping[str, JSON], path: Path, where: str, options: ReadOptions) -> str:
     """The id of a span's trace, or of a trace; the file's name where there is none."""
-    trace_id = otel_id(text_field(record, "trace_id", "context.trace_id") or _text(record.get("context.trace_id")))
+    dotted = record.get("context.trace_id")
+    trace_id = otel_id(text_field(record, *TRACE_IDS) or (dotted if isinstance(dotted, str) else ""))
     if trace_id:
         return str(mend_value(trace_id, f"{where}, trace_id", options))
     options.report.add("no trace_id, file name taken", where)
     return path.stem
-
-
-def _text(value: JSON) -> str:
-    return value if isinstance(value, str) else ""

@@ -154,19 +154,14 @@ def test_documents_of_a_retriever() -> None:
 def test_only_describing_attributes_are_kept() -> None:
     attributes = nest(
         {
-            "llm.model_name": "m",
-            "llm.token_count.prompt": "12",
+            "llm.provider": "m",
             "input.value": "big",
             "metadata": '{"true_answer": 1}',
             "pat.app": "x",
-            "tool.description": "d",
+            "tool.parameters": "{}",
         }
     )
-    assert kept_attributes(attributes) == {
-        "llm.model_name": "m",
-        "llm.token_count": {"prompt": "12"},
-        "tool.description": "d",
-    }
+    assert kept_attributes(attributes) == {"llm.provider": "m", "tool.parameters": "{}"}
 
 
 def test_the_conventions_own_example(shared_data: Path) -> None:

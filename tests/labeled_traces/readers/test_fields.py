@@ -45,7 +45,9 @@ def test_small_numbers_are_seconds() -> None:
         ("PT", None),
         ("0.125", None),
         (None, None),
-        (3, None),
+        (3, 3e-06),
+        (True, None),
+        (-1, None),
     ],
 )
 def test_durations(value: JSON, expected: float | None) -> None:

@@ -9,6 +9,7 @@ from labeled_traces.readers import read
 from labeled_traces.readers.attributes import nest
 from labeled_traces.readers.genai import genai_contents, genai_kind
 from labeled_traces.readers.hidden_errors import KIND as HIDDEN_ERROR
+from labeled_traces.readers.recover import ANSWER, GOAL
 from labeled_traces.trace import JSON, SpanKind
 
 
@@ -88,7 +89,10 @@ def test_parts_that_are_no_answer_are_not_in_it() -> None:
     _, inputs, outputs = contents(
         {"gen_ai.operation.name": "chat", "gen_ai.input.messages": asked, "gen_ai.output.messages": answered}
     )
-    assert inputs["messages"] == [{"role": "tool", "content": "0"}, {"role": "user", "content": "see"}]
+    assert inputs["messages"] == [
+        {"role": "tool", "content": "0", "tool_call_id": "1"},
+        {"role": "user", "content": "see"},
+    ]
     assert outputs["messages"] == [
         {"role": "assistant", "content": "[reasoning]\nhm\nso"},
         {"role": "assistant", "content": "[reasoning]\nhm"},
@@ -100,7 +104,7 @@ def test_parts_that_are_no_answer_are_not_in_it() -> None:
 def test_google_adk(shared_data: Path) -> None:
     for name in ("readablespan.jsonl", "otlp_json.json", "otlp_protojson.json"):
         (row,), report = read(shared_data / "formats" / "captured" / f"google_adk_{name}")
-        assert report.counts == {"trace without annotation": 1, HIDDEN_ERROR: 1}
+        assert report.counts == {"trace without annotation": 1, HIDDEN_ERROR: 1, GOAL: 1, ANSWER: 1}
         models = [span for span in row.trace.spans if span.kind is SpanKind.LLM]
         tools = [span for span in row.trace.spans if span.kind is SpanKind.TOOL]
         assert [span.name for span in tools] == ["get_weather", "get_weather"]

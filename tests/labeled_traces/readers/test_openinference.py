@@ -146,7 +146,10 @@ def test_recorded_values(shared_data: Path) -> None:
     models = [one for one in row.trace.spans if one.kind is SpanKind.LLM]
     assert [message["role"] for message in models[1].inputs["messages"]] == ["system", "user", "assistant", "tool"]
     assert [call["name"] for call in models[1].outputs["messages"][0]["tool_calls"]] == ["search", "calc"]
-    assert models[0].inputs["tools"] == ["search", "calc"]
+    assert models[0].inputs["tools"] == [
+        {"name": "search", "description": "Search the web."},
+        {"name": "calc", "description": "Evaluate."},
+    ]
     failed = [one for one in row.trace.spans if one.status == "ERROR"]
     assert {one.error for one in failed} == {"ValueError: HTTP 429 rate limited ☃"}
     (row,), _ = read(folder / "smolagents_openinference_readablespan.jsonl")

@@ -138,11 +138,11 @@ def test_a_trail_file_with_its_annotation(tmp_path: Path) -> None:
         ("3", "2", "LiteLLMModel.__call__", "LLM"),
         ("4", "2", "web_search", "TOOL"),
     ]
-    assert spans[1].inputs == {"task": "How long is the equator?"}
+    assert spans[1].inputs == "How long is the equator?"
     assert spans[1].outputs == "40075 km"
     assert [message["role"] for message in spans[2].inputs["messages"]] == ["system", "user"]
     assert spans[2].outputs == {"messages": [{"role": "assistant", "content": "1. search <end_plan>"}]}
-    assert spans[2].attributes == {"llm.model_name": "o3-mini", "llm.token_count": {"prompt": "1869"}}
+    assert spans[2].attributes == {"llm.model_name": "o3-mini", "llm.token_count": {"prompt": 1869}}
     assert spans[2].start is not None
     assert spans[2].end == spans[2].start + 0.25
     assert spans[3].inputs == {"query": "equator"}
