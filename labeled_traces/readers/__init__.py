@@ -13,6 +13,8 @@ from typing import TypeAlias
 
 from labeled_traces.dataset import Dataset, LabeledTrace
 from labeled_traces.readers import (
+    agent_error_bench,
+    agent_process_bench,
     agentrx,
     langfuse,
     mlflow,
@@ -47,6 +49,8 @@ READERS: dict[str, Reader] = {
     "otlp": Reader(otlp.role, otlp.read, "trail"),
     "openinference": Reader(openinference.role, openinference.read, "trail"),
     "who_and_when": Reader(who_and_when.role, who_and_when.read, "who_and_when"),
+    "agent_process_bench": Reader(agent_process_bench.role, agent_process_bench.read, "agent_process_bench"),
+    "agent_error_bench": Reader(agent_error_bench.role, agent_error_bench.read, "agent_error_bench"),
 }
 
 

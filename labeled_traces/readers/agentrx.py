@@ -18,12 +18,13 @@ from pathlib import Path
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.label import ErrorLabel
 from labeled_traces.readers import who_and_when
-from labeled_traces.readers.agentrx_labels import RunLabels, is_labels
+from labeled_traces.readers.agentrx_labels import LIST, errors_of, is_labels, load
 from labeled_traces.readers.chat import add_raters, chat_spans
 from labeled_traces.readers.joining import Unknown, refuse_unknown
 from labeled_traces.readers.records import read_files
 from labeled_traces.readers.repair import build_trace, mend_value
 from labeled_traces.readers.report import ReadOptions
+from labeled_traces.readers.run_labels import RunLabels
 from labeled_traces.trace import JSON, TraceError
 
 
@@ -44,7 +45,7 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
             left out.
     """
     others: dict[str, tuple[str, LabeledTrace]] = {}
-    labels = RunLabels.load(_own_labels(others, options), options)
+    labels = load(_own_labels(others, options), options)
     if options.labels and not labels.by_run and not others:
         raise options.report.nothing_read() or TraceError(f"{options.labels[0]}: holds no labels")
     for path in paths:
@@ -64,7 +65,7 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
                 labels.use(key, row.trace_id, where)
             yield where, row
     left = (Unknown(place, row.trace_id, len(row.errors)) for place, row in others.values())
-    refuse_unknown(options, chain(labels.unused(), left))
+    refuse_unknown(options, chain(labels.unused(LIST), left))
 
 
 def _own_labels(others: dict[str, tuple[str, LabeledTrace]], options: ReadOptions) -> Iterator[tuple[str, JSON]]:
@@ -124,8 +125,8 @@ def _row(
     metadata: dict[str, JSON] = {"source": "agentrx", "reward": reward}
     if key is not None:
         found = labels.by_run[key][1]
-        errors = labels.errors(key, trace)
-        lost = len(errors) < len(found["failures"])
+        errors = errors_of(labels, key, trace)
+        lost = len(errors) < len(found[LIST])
         metadata["failure_summary"] = str(found.get("failure_summary") or "")
     elif not passed:
         options.report.add("failed run without labels", f"{where}, {trace_id}")

@@ -21,13 +21,13 @@ from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.label import ErrorLabel, Impact, ScoreLabel
-from labeled_traces.readers.agentrx_labels import RATER as AGENTRX
-from labeled_traces.readers.agentrx_labels import RunLabels
+from labeled_traces.readers import agentrx_labels
 from labeled_traces.readers.chat import Turn, add_raters, speaker_of, step_span, team_spans, turns_of
 from labeled_traces.readers.joining import no_span, refuse_unknown
 from labeled_traces.readers.records import read_files
 from labeled_traces.readers.repair import build_trace, mend_value
 from labeled_traces.readers.report import ReadOptions
+from labeled_traces.readers.run_labels import RunLabels
 from labeled_traces.taxonomy import load_taxonomy
 from labeled_traces.trace import JSON, Trace, TraceError
 
@@ -51,7 +51,7 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
     Raises:
         TraceError: label files without labels.
     """
-    labels = RunLabels.load(read_files(options.labels, options.report), options)
+    labels = agentrx_labels.load(read_files(options.labels, options.report), options)
     if options.labels and not labels.by_run:
         raise options.report.nothing_read() or TraceError(f"{options.labels[0]}: holds no labels of AgentRx")
     for where, record in read_files(paths, options.report):
@@ -63,7 +63,7 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
             options.report.leave_out(error)
             continue
         yield where, row
-    refuse_unknown(options, labels.unused())
+    refuse_unknown(options, labels.unused(agentrx_labels.LIST))
 
 
 def magentic_row(trace_id: str, history: JSON, where: str, options: ReadOptions, labels: RunLabels) -> LabeledTrace:
@@ -124,17 +124,18 @@ def _with_agentrx(trace: Trace, labels: RunLabels, where: str) -> LabeledTrace:
     key = trace.trace_id
     labels.use(key, key, where)
     record = labels.by_run[key][1]
-    errors = replace(labels, options=table_of(labels.options, "agentrx")).errors(key, trace, AGENTRX)
-    all_read = len(errors) == len(record["failures"])
+    own, rater = replace(labels, options=table_of(labels.options, "agentrx")), agentrx_labels.RATER
+    errors = agentrx_labels.errors_of(own, key, trace, rater)
+    all_read = len(errors) == len(record[agentrx_labels.LIST])
     summary = mend_value(str(record.get("failure_summary") or ""), where, labels.options)
     return LabeledTrace(
         trace=trace,
         errors=errors,
-        scores=(ScoreLabel("goal_fulfillment", 0, AGENTRX),),
+        scores=(ScoreLabel("goal_fulfillment", 0, rater),),
         group=_group(key),
         clean="checked" if all_read else "unknown",
         metadata={"source": "agentrx", "failure_summary": summary},
-        raters=(AGENTRX,) if all_read else (),
+        raters=(rater,) if all_read else (),
     )
 
 

@@ -112,5 +112,5 @@ def test_bad_tables_are_clear_errors(tmp_path: Path, text: str, message: str) ->
 
 
 def test_an_unknown_table_names_the_known_ones() -> None:
-    with pytest.raises(TraceError, match=r"taxonomy nowhere: .*accepted are agentrx, .*trail, .*or a YAML file"):
+    with pytest.raises(TraceError, match=r"taxonomy nowhere: .*accepted are .*agentrx, .*trail, .*or a YAML file"):
         load_taxonomy("nowhere")

@@ -25,6 +25,14 @@ ANNOTATION: JSON = {
     "errors": [{"category": "Goal Deviation", "location": "cd", "impact": "LOW"}],
     "scores": [],
 }
+PROCESS: JSON = {
+    "data_source": "hotpotqa",
+    "query_index": 0,
+    "sample_index": 1,
+    "messages": [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "She."}],
+    "step_labels": {"1": 1},
+    "final_label": 1,
+}
 BLAMED: JSON = {
     "history": [{"role": "user", "name": "Coder", "content": "I guess 3."}],
     "question": "What is 1 + 1?",
@@ -50,6 +58,8 @@ def write(path: Path, value: JSON) -> Path:
         (ANNOTATION, "trail"),
         ([FLAT], "openinference"),
         (BLAMED, "who_and_when"),
+        (PROCESS, "agent_process_bench"),
+        ({"messages": [], "metadata": {"won": False, "steps": 1}}, "agent_error_bench"),
         ([{"role": "human", "content": "What?"}], "agentrx"),
         ({"data": [FLAT]}, "openinference"),
         ({"trace": json.dumps(NESTED), "labels": json.dumps(ANNOTATION)}, "trail"),
@@ -218,6 +228,8 @@ RECORDS: dict[str, JSON] = {
     },
     "openinference": FLAT,
     "who_and_when": BLAMED,
+    "agent_process_bench": PROCESS,
+    "agent_error_bench": {"messages": [{"role": "assistant", "content": "x"}], "metadata": {"won": False}},
 }
 
 
