@@ -18,6 +18,7 @@ from labeled_traces.readers import (
     agentrx,
     langfuse,
     mlflow,
+    mp_bench,
     openinference,
     otlp,
     rows,
@@ -48,6 +49,7 @@ READERS: dict[str, Reader] = {
     "trail": Reader(trail.role, trail.read, "trail"),
     "otlp": Reader(otlp.role, otlp.read, "trail"),
     "openinference": Reader(openinference.role, openinference.read, "trail"),
+    "mp_bench": Reader(mp_bench.role, mp_bench.read, "mp_bench"),
     "who_and_when": Reader(who_and_when.role, who_and_when.read, "who_and_when"),
     "agent_process_bench": Reader(agent_process_bench.role, agent_process_bench.read, "agent_process_bench"),
     "agent_error_bench": Reader(agent_error_bench.role, agent_error_bench.read, "agent_error_bench"),
@@ -184,8 +186,8 @@ def _roles(path: Path, name: str | None = None) -> dict[str, str]:
 
 _ACCEPTED = (
     "accepted are MLflow traces {info, data}, OpenInference spans {span_id, attributes}, OTLP {resourceSpans}, "
-    "TRAIL {trace_id, spans}, tau-bench runs {task_id, traj}, "
-    "Langfuse {trace, observations}, and what import writes {trace: {trace_id, spans}}"
+    "TRAIL {trace_id, spans}, tau-bench runs {task_id, traj}, Langfuse {trace, observations}, runs of the benchmarks "
+    "that --format names, and what import writes {trace: {trace_id, spans}}"
 )
 _OTHERS = {
     "a run of LangSmith": {"run_type", "inputs"},

@@ -141,7 +141,7 @@ def _with_agentrx(trace: Trace, labels: RunLabels, where: str) -> LabeledTrace:
 
 def table_of(options: ReadOptions, name: str) -> ReadOptions:
     """The options with the usual table of a format, unless the user brought another table than the usual ones."""
-    if options.taxonomy.name not in ("agentrx", "who_and_when") or options.taxonomy.name == name:
+    if options.taxonomy.name not in ("agentrx", "who_and_when", "mp_bench") or options.taxonomy.name == name:
         return options
     return replace(options, taxonomy=load_taxonomy(name))
 

@@ -25,6 +25,11 @@ ANNOTATION: JSON = {
     "errors": [{"category": "Goal Deviation", "location": "cd", "impact": "LOW"}],
     "scores": [],
 }
+MARKED: JSON = {
+    "history": [{"role": "Coder", "content": "I guess 3.", "fail_annotation": "1", "fail_category": "Planning Errors"}],
+    "question": "What is 1 + 1?",
+    "annotator": 1,
+}
 PROCESS: JSON = {
     "data_source": "hotpotqa",
     "query_index": 0,
@@ -59,6 +64,7 @@ def write(path: Path, value: JSON) -> Path:
         ([FLAT], "openinference"),
         (BLAMED, "who_and_when"),
         (PROCESS, "agent_process_bench"),
+        (MARKED, "mp_bench"),
         ({"messages": [], "metadata": {"won": False, "steps": 1}}, "agent_error_bench"),
         ([{"role": "human", "content": "What?"}], "agentrx"),
         ({"data": [FLAT]}, "openinference"),
@@ -228,6 +234,7 @@ RECORDS: dict[str, JSON] = {
     },
     "openinference": FLAT,
     "who_and_when": BLAMED,
+    "mp_bench": MARKED,
     "agent_process_bench": PROCESS,
     "agent_error_bench": {"messages": [{"role": "assistant", "content": "x"}], "metadata": {"won": False}},
 }
