@@ -17,8 +17,10 @@ from labeled_traces.readers import (
     agent_process_bench,
     agentrx,
     langfuse,
+    langsmith,
     mlflow,
     mp_bench,
+    openai_agents,
     openinference,
     otlp,
     rows,
@@ -45,9 +47,11 @@ READERS: dict[str, Reader] = {
     "dataset": Reader(rows.role, rows.read, "trail"),
     "agentrx": Reader(agentrx.role, agentrx.read, "agentrx"),
     "langfuse": Reader(langfuse.role, langfuse.read, "trail"),
+    "langsmith": Reader(langsmith.role, langsmith.read, "trail"),
     "mlflow": Reader(mlflow.role, mlflow.read, "trail"),
     "trail": Reader(trail.role, trail.read, "trail"),
     "otlp": Reader(otlp.role, otlp.read, "trail"),
+    "openai_agents": Reader(openai_agents.role, openai_agents.read, "trail"),
     "openinference": Reader(openinference.role, openinference.read, "trail"),
     "mp_bench": Reader(mp_bench.role, mp_bench.read, "mp_bench"),
     "who_and_when": Reader(who_and_when.role, who_and_when.read, "who_and_when"),
@@ -186,16 +190,14 @@ def _roles(path: Path, name: str | None = None) -> dict[str, str]:
 
 _ACCEPTED = (
     "accepted are MLflow traces {info, data}, OpenInference spans {span_id, attributes}, OTLP {resourceSpans}, "
-    "TRAIL {trace_id, spans}, tau-bench runs {task_id, traj}, Langfuse {trace, observations}, runs of the benchmarks "
+    "TRAIL {trace_id, spans}, tau-bench runs {task_id, traj}, Langfuse {trace, observations}, "
+    "LangSmith runs {id, run_type}, runs of the benchmarks "
     "that --format names, and what import writes {trace: {trace_id, spans}}"
 )
 _OTHERS = {
-    "a run of LangSmith": {"run_type", "inputs"},
     "a session of Google's ADK": {"app_name", "events"},
     "an evaluation set of Google's ADK": {"eval_set_id"},
     "an event of TruLens": {"record_attributes"},
-    "an export of the OpenAI Agents SDK": {"object", "workflow_name"},
-    "a span of the OpenAI Agents SDK": {"object", "span_data"},
     "an ATIF trajectory": {"schema_version", "steps"},
 }
 """What other systems write, by the keys that show it; named in the error."""
