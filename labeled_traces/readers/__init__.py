@@ -27,9 +27,12 @@ from labeled_traces.readers import (
     trail,
     who_and_when,
 )
+from labeled_traces.readers.label_table import LabelTable, is_table
 from labeled_traces.readers.original import restore
-from labeled_traces.readers.records import expand, first_record
+from labeled_traces.readers.records import SUFFIXES, expand, first_record
 from labeled_traces.readers.report import FILE, NO_CONTENT, ReadOptions, ReadReport
+from labeled_traces.readers.table_columns import TableForm
+from labeled_traces.readers.table_files import SUFFIXES as TABLE_SUFFIXES
 from labeled_traces.taxonomy import Taxonomy, load_taxonomy
 from labeled_traces.trace import JSON, TraceError
 
@@ -79,6 +82,7 @@ def read(
     taxonomy: str | Path | Taxonomy | None = None,
     strict: bool = False,
     allow_missing: bool = False,
+    table: TableForm | None = None,
 ) -> tuple[Dataset, ReadReport]:
     """Labelled traces out of files and folders. What cannot be read is left out, and the report says so.
 
@@ -88,6 +92,7 @@ def read(
         labels: further label files or folders.
         taxonomy: a table or its name or file; None means the one of the format.
         strict: whether anything that cannot be read is an error.
+        table: how label files that are tables are read, see `label_table`.
         allow_missing: whether labels of traces that were not read are left out and counted, else they are an error.
 
     Raises:
@@ -98,17 +103,25 @@ def read(
     files = _files(paths, report)
     if not files:
         raise TraceError("no file was given: accepted are files and folders")
-    label_files = _files(labels or (), report)
+    label_files = _files(labels or (), report, (*SUFFIXES, *TABLE_SUFFIXES))
     known_labels = {file.resolve() for file in label_files}
     chosen, trace_files, more = _sort([file for file in files if file.resolve() not in known_labels], format, report)
     if not trace_files:
         raise report.nothing_read() or TraceError(f"{more[0]}: holds labels, no traces: traces are needed")
     reader = READERS[chosen]
-    table = taxonomy if isinstance(taxonomy, Taxonomy) else load_taxonomy(taxonomy or reader.taxonomy)
-    options = ReadOptions(table, report, labels=(*label_files, *more), allow_missing=allow_missing)
+    categories = taxonomy if isinstance(taxonomy, Taxonomy) else load_taxonomy(taxonomy or reader.taxonomy)
+    tables = [file for file in label_files if is_table(file, reader.role, table)]
+    if table is not None and not tables:
+        raise TraceError(
+            "columns of a table of labels are named, but no label file is a table (CSV, Parquet, JSON rows)"
+        )
+    natives = (*(file for file in label_files if file not in tables), *more)
+    options = ReadOptions(categories, report, labels=natives, allow_missing=allow_missing)
+    said = LabelTable.load(tables, table or TableForm(), options) if tables else None
+    read_rows = restore(reader.read(trace_files, options), report)
     with _one_of(files):
         dataset = Dataset.from_places(
-            restore(reader.read(trace_files, options), report),
+            said.join(read_rows) if said else read_rows,
             lambda message: report.add("trace twice, kept once", message),
             report.leave_out,
         )
@@ -122,8 +135,8 @@ def read(
     return dataset, report
 
 
-def _files(paths: Paths, report: ReadReport) -> list[Path]:
-    return expand((Path(path) for path in ([paths] if isinstance(paths, Path | str) else paths)), report)
+def _files(paths: Paths, report: ReadReport, suffixes: Sequence[str] = SUFFIXES) -> list[Path]:
+    return expand((Path(path) for path in ([paths] if isinstance(paths, Path | str) else paths)), report, suffixes)
 
 
 def _sort(files: Sequence[Path], name: str, report: ReadReport) -> tuple[str, list[Path], list[Path]]:

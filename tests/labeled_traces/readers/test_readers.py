@@ -172,7 +172,7 @@ def test_our_own_rows_come_back_unchanged(tmp_path: Path) -> None:
     assert again.hash == data.hash
     assert report.counts == {"trace twice, kept once": 1}
     assert report.examples["trace twice, kept once"][0].count("line 1") == 2
-    with pytest.raises(TraceError, match="no labels are read beside this format"):
+    with pytest.raises(TraceError, match="no table of labels, and rows of this format hold theirs"):
         read(tmp_path / "a.jsonl", labels=write(tmp_path / "labels" / "l.json", [LABELS]))
 
 
