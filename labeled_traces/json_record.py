@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import fields
-from typing import TypeVar
+from functools import cache
+from typing import TypeVar, cast
 
 from labeled_traces.label import ErrorLabel, Impact, ScoreLabel
 from labeled_traces.trace import JSON, Span, SpanKind, TraceError
@@ -15,8 +17,13 @@ _OPTIONAL = {"parent_id": str | None, "start": _TIME, "end": _TIME, "error": str
 
 def filled(item: Span | ErrorLabel | ScoreLabel, **as_json: JSON) -> dict[str, JSON]:
     """The fields that do not hold their default; `as_json` replaces what JSON cannot hold."""
-    default: dict[str, JSON] = {**{one.name: one.default for one in fields(item)}, "attributes": {}}
+    default = _defaults(type(item))
     return {name: value for name, value in {**vars(item), **as_json}.items() if value != default[name]}
+
+
+@cache
+def _defaults(kind: Hashable) -> dict[str, JSON]:
+    return {**{one.name: one.default for one in fields(cast(type[Span], kind))}, "attributes": {}}
 
 
 def get(record: JSON, key: str, kind: type[T], where: str, default: T | None = None) -> T:
