@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import fields
-from functools import cache
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from labeled_traces.label import ErrorLabel, Impact, ScoreLabel
 from labeled_traces.trace import JSON, Span, SpanKind, TraceError
@@ -15,15 +13,16 @@ _TIME = float | int | None
 _OPTIONAL = {"parent_id": str | None, "start": _TIME, "end": _TIME, "error": str | None}
 
 
+_DEFAULTS: dict[type, dict[str, JSON]] = {
+    kind: {**{one.name: one.default for one in fields(kind)}, "attributes": {}}
+    for kind in (Span, ErrorLabel, ScoreLabel)
+}
+
+
 def filled(item: Span | ErrorLabel | ScoreLabel, **as_json: JSON) -> dict[str, JSON]:
     """The fields that do not hold their default; `as_json` replaces what JSON cannot hold."""
-    default = _defaults(type(item))
+    default = _DEFAULTS[type(item)]
     return {name: value for name, value in {**vars(item), **as_json}.items() if value != default[name]}
-
-
-@cache
-def _defaults(kind: Hashable) -> dict[str, JSON]:
-    return {**{one.name: one.default for one in fields(cast(type[Span], kind))}, "attributes": {}}
 
 
 def get(record: JSON, key: str, kind: type[T], where: str, default: T | None = None) -> T:
