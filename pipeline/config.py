@@ -24,8 +24,7 @@ from judges.ledger.place import place_of
 from judges.program import Knobs
 from judges.redact import check_endpoint, check_tracking_uri
 from labeled_traces.label import DIMENSIONS
-from labeled_traces.names import unknown
-from pipeline.explain import explain, keys, not_text
+from pipeline.explain import explain, keys, not_text, unknown
 
 C = TypeVar("C", bound="Section")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.readers.annotations import is_annotation
 from labeled_traces.readers.otel_span import is_span
-from labeled_traces.readers.otel_traces import read_traces
+from labeled_traces.readers.otel_traces import log_event, read_traces
 from labeled_traces.readers.otlp import is_otlp
 from labeled_traces.readers.records import read_files
 from labeled_traces.readers.report import ReadOptions
@@ -39,7 +39,17 @@ def _spans(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, M
     for path in paths:
         for where, record in read_files([path], options.report):
             if role(record) == "traces":
-                yield where, record, path
+                yield where, _event(record) if _is_log(record) else record, path
             else:
                 error = f"{where}: not an OpenInference span: accepted are spans with span_id or context.span_id"
                 options.report.leave_out(TraceError(error))
+
+
+def _is_log(record: Mapping[str, JSON]) -> bool:
+    """A log record as OpenTelemetry's Python writes it: what was said to models may stand there."""
+    return "body" in record and "severity_number" in record
+
+
+def _event(record: Mapping[str, JSON]) -> dict[str, JSON]:
+    names = ("event_name", "attributes", "body", "trace_id", "span_id")
+    return log_event(*(record.get(name) for name in names))

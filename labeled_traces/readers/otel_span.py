@@ -39,6 +39,11 @@ def otel_id(raw: str) -> str:
     return canonical_id(text, "hex") if made else text
 
 
+def span_id_of(record: Mapping[str, JSON]) -> str:
+    """The id of a span; empty where it has none."""
+    return otel_id(text_field(record, *_SPAN_IDS) or (text_field(record, "id") if "traceId" in record else ""))
+
+
 def read_spans(record: JSON, where: str, options: ReadOptions) -> Iterator[Span]:
     """A span and, TRAIL's way, its `child_spans` and theirs.
 
@@ -65,7 +70,7 @@ def read_span(item: Mapping[str, JSON], above: str | None, where: str, options: 
     record = nest(outer)
     bare = record if any(mark in item for mark in _BARE_MARKS) else {}
     attributes = record.get("span_attributes") or record.get("attributes") or bare
-    span_id = otel_id(text_field(record, *_SPAN_IDS) or (text_field(record, "id") if "traceId" in record else ""))
+    span_id = span_id_of(record)
     parent = first_field(record, *_PARENT_IDS)
     place = f"{where}, span {span_id or '(no id)'}"
     if not isinstance(attributes, dict):

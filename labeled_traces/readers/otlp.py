@@ -6,12 +6,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
 from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.readers.annotations import ID_FORM, is_annotation
-from labeled_traces.readers.otel_traces import read_traces
+from labeled_traces.readers.otel_traces import log_event, read_traces
 from labeled_traces.readers.records import read_files
 from labeled_traces.readers.repair import canonical_id
 from labeled_traces.readers.report import SPAN, ReadOptions
@@ -19,7 +18,8 @@ from labeled_traces.trace import JSON, TraceError
 
 
 def is_otlp(record: JSON) -> bool:
-    return isinstance(record, dict) and isinstance(_get(record, "resourceSpans"), list)
+    """A batch of spans, or of log records, in which instrumentations may keep what was said to models."""
+    return any(isinstance(_get(record, key), list) for key in ("resourceSpans", "resourceLogs"))
 
 
 def role(record: JSON) -> str | None:
@@ -43,27 +43,39 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
                 if is_otlp(record):
                     yield from ((at, span, path) for at, span in _flat_spans(record, where, leave_out))
                 else:
-                    options.report.leave_out(TraceError(f"{where}: not OTLP: accepted is {{resourceSpans: [...]}}"))
+                    options.report.leave_out(
+                        TraceError(
+                            f"{where}: not OTLP: accepted are {{resourceSpans: [...]}} and {{resourceLogs: [...]}}"
+                        )
+                    )
 
     yield from read_traces(spans(), lost, options)
+
+
+_ACCEPTED = "accepted are {resourceSpans: [...]} and {resourceLogs: [...]}"
 
 
 def _flat_spans(
     record: Mapping[str, JSON], where: str, leave_out: Callable[[TraceError, str], None]
 ) -> Iterator[tuple[str, dict[str, JSON]]]:
-    """(place, span) pairs: spans as `ReadableSpan.to_json` writes them, with hex ids and attributes by name.
+    """(place, span) pairs: spans as `ReadableSpan.to_json` writes them, with hex ids and attributes by name, and log
+    records as `log_event` makes them.
 
     Args:
         leave_out: gets what cannot be read (something else where a span or a list should be; the place is named), and
             the id of the trace that it belongs to, "" where that is not known.
     """
-    for place, resource in _objects(record, "resourceSpans", where, ", ", leave_out):
-        for inner, scope in _objects(resource, "scopeSpans", place, ".", leave_out):
-            for at, span in _objects(scope, "spans", inner, ".", leave_out):
-                try:
-                    yield at, _flat(span, at)
-                except TraceError as error:
-                    leave_out(error, _hex(_get(span, "traceId"), 16) or "")
+    for outer, middle, key, flat in (
+        ("resourceSpans", "scopeSpans", "spans", _flat),
+        ("resourceLogs", "scopeLogs", "logRecords", _event),
+    ):
+        for place, resource in _objects(record, outer, where, ", ", leave_out):
+            for inner, scope in _objects(resource, middle, place, ".", leave_out):
+                for at, item in _objects(scope, key, inner, ".", leave_out):
+                    try:
+                        yield at, flat(item, at)
+                    except TraceError as error:
+                        leave_out(error, _hex(_get(item, "traceId"), 16) or "")
 
 
 def _objects(
@@ -80,6 +92,12 @@ def _objects(
             yield at, item
         else:
             leave_out(TraceError(f"{at}: is {type(item).__name__}: accepted is a JSON object"), "")
+
+
+def _event(item: Mapping[str, JSON], where: str) -> dict[str, JSON]:
+    ids = _hex(_get(item, "traceId"), 16), _hex(_get(item, "spanId"), 8)
+    body = _value(_get(item, "body"), f"{where}.body")
+    return log_event(_get(item, "eventName"), _attributes(item, where), body, *ids)
 
 
 def _flat(span: Mapping[str, JSON], where: str) -> dict[str, JSON]:
@@ -139,14 +157,8 @@ def _get(holder: JSON, key: str) -> JSON:
     """A field in either spelling: `traceId` or `trace_id`."""
     if not isinstance(holder, dict):
         return None
-    return holder[key] if key in holder else holder.get(_snake(key))
+    return holder.get(key, holder.get(re.sub(r"[A-Z]", lambda match: f"_{match[0].lower()}", key)))
 
 
-@cache
-def _snake(key: str) -> str:
-    return re.sub(r"[A-Z]", lambda match: f"_{match[0].lower()}", key)
-
-
-@lru_cache(maxsize=256)
 def _camel(key: str) -> str:
     return re.sub(r"_([a-z])", lambda match: match[1].upper(), key)

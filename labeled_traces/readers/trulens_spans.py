@@ -7,6 +7,7 @@ from labeled_traces.readers.report import ReadReport
 from labeled_traces.trace import JSON, SpanKind
 
 SCOPE = ("ai", "observability")
+_GROUND_TRUTH = ("record_root", "ground_truth_output")
 _KINDS = {
     **dict.fromkeys(("record_root", "agent", "agent_invocation"), SpanKind.AGENT),
     **dict.fromkeys(("tool", "tool_invocation", "mcp"), SpanKind.TOOL),
@@ -28,7 +29,7 @@ def trulens_contents(attributes: JSON, report: ReadReport) -> tuple[JSON, JSON]:
     """Inputs and outputs: of a function its arguments by name and its result, of the whole run its goal and answer."""
     own = get(attributes, *SCOPE)
     root, search, call = get(own, "record_root"), get(own, "retrieval"), get(own, "call")
-    report.strip("ai.observability.record_root.ground_truth_output", 1 if ground_truth(attributes) else 0)
+    report.strip(".".join((*SCOPE, *_GROUND_TRUTH)), 1 if get(own, *_GROUND_TRUTH) else 0)
     graph = get(own, "graph_node") or get(own, "graph_task")
     tool = get(own, "mcp")
     asked = first(get(root, "input"), get(tool, "input_arguments"), get(call, "kwargs"), get(search, "query_text"))
@@ -44,9 +45,3 @@ def trulens_error(attributes: JSON) -> JSON:
     own = get(attributes, *SCOPE)
     places = (("record_root",), ("call",), ("graph_node",), ("graph_task",))
     return first(*(get(own, *place, "error") for place in places))
-
-
-def ground_truth(attributes: JSON) -> str | None:
-    """The answer that a person gave."""
-    answer = get(attributes, *SCOPE, "record_root", "ground_truth_output")
-    return answer if isinstance(answer, str) and answer else None
