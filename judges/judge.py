@@ -12,7 +12,7 @@ from judges.ledger.ledger_lm import NotInLedger
 from judges.lm import LM, LMError, LMReply, LMRequest
 from judges.mlflow_layout import build_messages as mlflow_messages
 from judges.mlflow_layout import response_schema
-from judges.plan import parse_plan, plan_request, wants_plan
+from judges.plan import ExtractedPlan, parse_plan, plan_request, wants_plan
 from judges.program import MLFLOW, JudgeProgram
 from judges.prompt import build_messages, reply_schema
 from judges.render import Rendering, estimate_tokens, render
@@ -62,6 +62,16 @@ async def judge(
         cut=rendering.cut,
         warnings=parsed.warnings,
     )
+
+
+async def find_plan(program: JudgeProgram, trace: Trace, lm: LM, seed: int | None = None) -> ExtractedPlan | None:
+    """The plan alone, by the call that the judges of a program with this model share; None: the reply is of no use.
+
+    Raises: as `LM.complete`.
+    """
+    rendering = _rendered(_Identity(trace), program.knobs.trace_tokens)
+    found = await _Caller(lm, [], True, False).complete(plan_request(program, rendering, _call_seed(seed, 0)))
+    return parse_plan(found.text, rendering.span_ids)
 
 
 def estimate_call(program: JudgeProgram, trace: Trace) -> tuple[int, int]:

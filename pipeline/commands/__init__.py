@@ -12,6 +12,7 @@ from pipeline.commands import (
     evaluate,
     export,
     import_traces,
+    inspect,
     ledger,
     optimize,
     recalibrate,
@@ -38,6 +39,7 @@ class Command(Protocol):
 COMMANDS: dict[str, Command] = {
     "demo": demo,
     "import": import_traces,
+    "inspect": inspect,
     "convert": convert,
     "split": split,
     "evaluate": evaluate,

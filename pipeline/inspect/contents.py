@@ -1,0 +1,97 @@
+"""What a judge needs to find in a trace: the goal, the answer, the tools there are and those that were called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from judges.notation import text_of
+from judges.render import Rendering, render
+from labeled_traces.dataset import LabeledTrace
+from labeled_traces.trace import JSON, Span, SpanKind, Trace
+
+EMPTY: tuple[JSON, ...] = (None, "", {}, [])
+_ALL = 10**9
+
+
+@dataclass(frozen=True)
+class Contents:
+    """A row, with what is asked of it more than once. `limit`: tokens that its rendering may take."""
+
+    row: LabeledTrace
+    limit: int
+
+    @property
+    def trace(self) -> Trace:
+        return self.row.trace
+
+    @cached_property
+    def whole(self) -> Rendering:
+        return render(self.trace, _ALL)
+
+    @cached_property
+    def fitted(self) -> Rendering:
+        """As judges read it."""
+        return self.whole if self.whole.tokens <= self.limit else render(self.trace, self.limit)
+
+    @cached_property
+    def goal(self) -> str:
+        """What the run was asked for: a root's input, else the first thing that a user said; "" if there is none."""
+        given = (span.inputs for span in self.trace.roots if messages(span.inputs) is None)
+        asked = (m for span in self.trace.walk() for m in messages(span.inputs) or () if m.get("role") == "user")
+        return _first(given) or _first(message.get("content") for message in asked)
+
+    @cached_property
+    def answer(self) -> str:
+        """What came out: a root's output, else the last thing that a model said; "" if there is none."""
+        given = (span.outputs for span in self.trace.roots if messages(span.outputs) is None)
+        said = [m for span in self.trace.walk() for m in messages(span.outputs) or ()]
+        return _first(given) or _first([message.get("content") for message in said][-1:])
+
+    @cached_property
+    def listed_tools(self) -> frozenset[str]:
+        """The names in the schemas that a model was given."""
+        lists = (span.inputs.get("tools") for span in self.trace.spans if isinstance(span.inputs, dict))
+        return frozenset(name for tools in lists if isinstance(tools, list) for name in map(_tool_name, tools) if name)
+
+    @cached_property
+    def called_tools(self) -> dict[str, str]:
+        """Name -> the first span that calls it, or is the call."""
+        calls: dict[str, str] = {}
+        for span in self.trace.walk():
+            names = [span.name] if span.kind is SpanKind.TOOL else []
+            for message in messages(span.outputs) or ():
+                names += [name for name in map(_tool_name, message.get("tool_calls") or ()) if name]
+            for name in names:
+                calls.setdefault(name, span.span_id)
+        return calls
+
+
+def messages(value: JSON) -> list[Mapping[str, JSON]] | None:
+    """The messages of a conversation, None if the value is none."""
+    found = value.get("messages") if isinstance(value, dict) else None
+    return found if isinstance(found, list) and all(isinstance(m, dict) for m in found) else None
+
+
+def tokens_of(span: Span) -> dict[str, int]:
+    """What the source counted: `prompt`, `completion`, `total`, as far as it did."""
+    counted = span.attributes.get("llm.token_count")
+    if not isinstance(counted, dict):
+        return {}
+    return {name: int(n) for name, n in counted.items() if isinstance(n, int | float) or str(n).isdecimal()}
+
+
+def raters_of(row: LabeledTrace) -> set[str]:
+    said = {error.rater for error in row.errors} | {score.rater for score in row.scores}
+    return said.union(row.raters)
+
+
+def _first(values: Iterator[JSON] | list[JSON]) -> str:
+    return next((text for value in values if value not in EMPTY and (text := text_of(value)).strip()), "")
+
+
+def _tool_name(schema: JSON) -> str:
+    """Of a schema or a call: OpenAI's, Anthropic's and MCP's all have a name, at the top or in `function`."""
+    inner = schema.get("function", schema) if isinstance(schema, dict) else {}
+    return str(inner.get("name") or "") if isinstance(inner, dict) else ""

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+
+from judges.render import render
+from labeled_traces.dataset import LabeledTrace
+from labeled_traces.label import ErrorLabel, Impact, ScoreLabel
+from labeled_traces.simulated import rate, simulate
+from labeled_traces.trace import Span, SpanKind, Trace
+from pipeline.inspect.checks import TRACE_CHECKS, check
+from pipeline.inspect.contents import Contents
+from pipeline.inspect.passages import passages
+from pipeline.inspect.statistics import statistics
+from pipeline.inspect.terminal import Terminal, columns_of
+from pipeline.inspect.text import statistics_text, warnings_text
+from pipeline.inspect.tree import tree_json, tree_text
+
+LIMIT = 24_000
+ASKED = {"messages": [{"role": "user", "content": "go"}], "tools": [{"function": {"name": "search"}}]}
+CALLS = {"messages": [{"role": "assistant", "content": None, "tool_calls": [{"name": "made_up", "arguments": {}}]}]}
+
+
+def contents(*spans: Span, limit: int = LIMIT, **more: object) -> Contents:
+    return Contents(replace(LabeledTrace(Trace("t1", spans)), **more), limit)  # type: ignore[arg-type]
+
+
+def kinds(one: Contents) -> dict[str, str]:
+    return {warned.kind: warned.example for warned in check([one]) if warned.kind in TRACE_CHECKS}
+
+
+GOOD = (
+    Span("a", None, "agent", SpanKind.AGENT, 0.0, 2.5, "find it", "found"),
+    Span("b", "a", "model", SpanKind.LLM, inputs=ASKED, outputs={"messages": [{"role": "assistant", "content": "x"}]}),
+)
+
+
+def error(span_id: str | None, **more: str) -> ErrorLabel:
+    return ErrorLabel(span_id, ("tool_calling",), "Bad call", Impact.HIGH, more.get("said", "says why"), rater="ann")
+
+
+def test_a_good_trace_has_no_warning() -> None:
+    assert kinds(contents(*GOOD)) == {}
+
+
+@pytest.mark.parametrize(
+    ("one", "kind", "example"),
+    [
+        (contents(replace(GOOD[0], inputs=None)), "trace without a goal", "trace t1"),
+        (contents(replace(GOOD[0], outputs=None)), "trace without a final answer", "trace t1"),
+        (contents(GOOD[0], replace(GOOD[1], inputs="go")), "LLM span without messages", "trace t1, span b (model)"),
+        (
+            contents(GOOD[0], replace(GOOD[1], outputs=None)),
+            "LLM or TOOL span without output or error",
+            "trace t1, span b (LLM model)",
+        ),
+        (
+            contents(GOOD[0], replace(GOOD[1], outputs=CALLS)),
+            "tool that is called and that no schema lists",
+            "trace t1, span b: 'made_up'",
+        ),
+        (
+            contents(GOOD[0], Span("c", "a", "search", SpanKind.TOOL, outputs="x")),
+            "trace with calls of tools and without any schema",
+            "trace t1, it calls 'search'",
+        ),
+        (contents(GOOD[0], replace(GOOD[1], parent_id=None)), "trace with several roots", "trace t1, 2 roots"),
+        (contents(*GOOD, errors=(error(None),)), "error label without a span", "trace t1, Bad call by ann"),
+        (
+            contents(Span("w", None, "wrapper", SpanKind.CHAIN), replace(GOOD[0], parent_id="w"), errors=(error("w"),)),
+            "error label at a span that judges do not see",
+            "trace t1, span w (a wrapper): Bad call",
+        ),
+        (
+            contents(*GOOD, errors=(error("a", said=""),)),
+            "error label without description or evidence",
+            "trace t1, Bad call at a",
+        ),
+        (
+            contents(*GOOD, scores=(ScoreLabel("tool_calling", 1),)),
+            "score below the best without an error label",
+            "trace t1, tool_calling has 1",
+        ),
+        (
+            contents(replace(GOOD[0], outputs="x" * 4000), limit=300),
+            "trace that does not fit the limit",
+            "trace t1, 1,014 tokens, ",
+        ),
+        (
+            contents(replace(GOOD[0], outputs="x" * 1100), limit=300),
+            "trace near the limit",
+            "trace t1, 289 of 300 tokens",
+        ),
+    ],
+)
+def test_each_kind_of_warning(one: Contents, kind: str, example: str) -> None:
+    assert kinds(one)[kind].startswith(example)
+
+
+def test_raters_without_a_common_trace_and_few_labels() -> None:
+    ann = contents(*GOOD, errors=(error("a"),))
+    trace = Trace("t2", (replace(GOOD[0], inputs="another"),))
+    bob = Contents(LabeledTrace(trace, (replace(error("a"), rater="bob"),)), LIMIT)
+    found = {warned.kind: warned for warned in check([ann, bob])}
+    assert found["pair of raters without a common trace"].example == "ann and bob"
+    assert "tool_calling 2" in found["dimension with few errors"].example
+    assert "data set without a clean trace" in found
+    both = Contents(replace(ann.row, raters=("ann", "bob")), LIMIT)
+    assert "pair of raters without a common trace" not in {warned.kind for warned in check([both, bob])}
+
+
+def test_statistics_count_what_is_there() -> None:
+    rows = rate(simulate(20, seed=1), seed=2)
+    numbers = statistics([Contents(row, LIMIT) for row in rows])
+    assert numbers["spans"]["total"] == sum(len(row.trace.spans) for row in rows)
+    assert numbers["tokens"]["max"] == max(render(row.trace, 10**9).tokens for row in rows)
+    assert sum(count for _, _, count in numbers["tokens"]["histogram"]) == len(rows)
+    assert numbers["error_labels"] == sum(len(row.errors) for row in rows)
+    assert numbers["agents"] == {"data_agent": 20}
+    assert sum(of["calls"] for of in numbers["tools"].values()) == numbers["kinds"]["TOOL"]
+    assert numbers["too_long"] == []
+    short = statistics([Contents(row, 600) for row in rows])
+    assert len(short["too_long"]) == 20
+    assert short["too_long"][0]["cut"] > 0
+
+
+def test_the_tree_shows_labels_and_errors_at_their_spans() -> None:
+    failed = replace(GOOD[1], status="ERROR", error="HTTP 429")
+    one = contents(GOOD[0], failed, errors=(error("b"), error(None)), scores=(ScoreLabel("tool_calling", 0, "ann"),))
+    lines = tree_text(one, Terminal(120)).split("\n")
+    at = next(number for number, line in enumerate(lines) if line.startswith("└─ LLM model"))
+    assert lines[at + 1].strip() == "! HTTP 429"
+    assert lines[at + 2].strip() == "✗ high Bad call (tool_calling), by ann: says why"
+    assert "at no span:" in lines
+    assert "2.5 s" in tree_text(one, Terminal(120))
+    assert lines[-1] == "scores: tool_calling 0 (ann)"
+    assert [(span["span_id"], span["depth"], len(span["labels"])) for span in tree_json(one)] == [
+        ("a", 0, 0),
+        ("b", 1, 1),
+    ]
+
+
+@pytest.mark.parametrize("width", [40, 57, 100])
+def test_no_line_of_a_tree_is_wider_than_the_terminal(width: int) -> None:
+    spans = [Span("s0", None, "根" * 60, SpanKind.AGENT, inputs="長い" * 99, outputs="e\u0301" * 200)]
+    spans += [
+        Span(f"s{n}", f"s{n - 1}", "🌍 " * 30, SpanKind.CHAIN, outputs=str(n), error="失敗" * 50) for n in range(1, 60)
+    ]
+    one = contents(*spans, errors=(replace(error("s59"), description="説明" * 100),))
+    assert max(map(columns_of, tree_text(one, Terminal(width)).split("\n"))) <= width
+
+
+def test_colours_only_on_a_terminal_and_without_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Screen(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert Terminal.of(Screen()).colour
+    assert not Terminal.of(io.StringIO()).colour
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not Terminal.of(Screen()).colour
+    assert "\x1b" not in tree_text(contents(*GOOD), Terminal())
+    assert "\x1b[35mAGENT\x1b[0m" in tree_text(contents(*GOOD), Terminal(colour=True))
+
+
+def test_a_trace_cannot_steer_the_terminal() -> None:
+    evil = "\x1b[2J\u202e\x9b31m"
+    one = contents(replace(GOOD[0], name=evil, inputs=evil), errors=(replace(error("a"), category=evil),))
+    shown = tree_text(one, Terminal()) + warnings_text(check([one]), Terminal())
+    shown += statistics_text(statistics([one]), LIMIT, Terminal())
+    assert not {"\x1b", "\u202e", "\x9b"} & set(shown)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Here is my plan:\n1. look\n2. tell\n\nNow I look.", ["Here is my plan:\n1. look\n2. tell"]),
+        ("## To-do list\n- [ ] look\n  more\n- [x] tell", ["## To-do list\n- [ ] look\n  more\n- [x] tell"]),
+        ("1. look() -> a\n2. tell(a)\n<end_plan>", ["1. look() -> a\n2. tell(a)"]),
+        ("I plan to look.\nThen I tell.", []),
+        ("1. look\n2. tell", []),
+        ("plan " * 4000, []),
+    ],
+)
+def test_passages_that_call_themselves_a_plan(text: str, found: list[str]) -> None:
+    said = {"messages": [{"role": "assistant", "content": text}]}
+    trace = Trace("t", (replace(GOOD[0], outputs=None), replace(GOOD[1], outputs=said)))
+    assert passages(trace) == [("b", one) for one in found]
+
+
+def test_a_tool_for_todo_lists_is_a_passage() -> None:
+    trace = Trace("t", (GOOD[0], Span("c", "a", "TodoWrite", SpanKind.TOOL, inputs={"todos": ["look"]})))
+    assert passages(trace) == [("c", '{"todos": ["look"]}')]
