@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from labeled_traces.readers.attributes import get, inputs_and_outputs, kept_attributes, nest
+from labeled_traces.readers.attributes import decoded, get, inputs_and_outputs, kept_attributes, nest
 from labeled_traces.readers.fields import duration, seconds, span_kind, status
 from labeled_traces.readers.genai import genai_contents, genai_kind, genai_name, with_events
 from labeled_traces.readers.groups import task_id
@@ -108,7 +108,10 @@ def _kind(record: Mapping[str, JSON], attributes: JSON, name: str) -> SpanKind:
         trulens_kind(attributes),
         genai_kind(attributes, name),
     )
-    return next((kind for kind in kinds if kind is not SpanKind.UNKNOWN), SpanKind.UNKNOWN)
+    kind = next((kind for kind in kinds if kind is not SpanKind.UNKNOWN), SpanKind.UNKNOWN)
+    about = decoded(get(attributes, "metadata"))  # of LangChain: its agents are chains as all else is
+    is_agent = get(about, "ls_integration") == "langchain_create_agent" and get(about, "langgraph_node") is None
+    return SpanKind.AGENT if kind is SpanKind.CHAIN and is_agent else kind
 
 
 def _contents(attributes: JSON, kind: SpanKind, place: str, options: ReadOptions) -> tuple[JSON, JSON]:

@@ -65,11 +65,11 @@ def read_records(path: Path, report: ReadReport) -> Iterator[tuple[str, JSON]]:
         raise TraceError(f"{path}: is empty: accepted is a JSON or JSON Lines file")
     number, line = first
     try:
-        values = _items(f"{path}, line {number}", _parse(line, f"{path}, line {number}", report))
+        values = _items(f"{path}, line {number}", parse_mended(line, f"{path}, line {number}", report))
     except TraceError as error:
         text = read_text(path)
         try:
-            yield from _items(str(path), _parse(text, str(path), report))  # a value over several lines
+            yield from _items(str(path), parse_mended(text, str(path), report))  # a value over several lines
             return
         except TraceError:
             if not any(_is_object(other) for other in text.split("\n")):
@@ -80,7 +80,7 @@ def read_records(path: Path, report: ReadReport) -> Iterator[tuple[str, JSON]]:
     for number, line in lines:
         where = f"{path}, line {number}"
         try:
-            value = _parse(line, where, report)
+            value = parse_mended(line, where, report)
         except TraceError as error:
             report.leave_out(error)
             continue
@@ -108,7 +108,8 @@ def _items(where: str, value: JSON) -> Iterator[tuple[str, JSON]]:
         yield where, value
 
 
-def _parse(text: str, where: str, report: ReadReport) -> JSON:
+def parse_mended(text: str, where: str, report: ReadReport) -> JSON:
+    """A JSON text, without the commas that stand before a closing bracket. Raises: TraceError, if it is none."""
     try:
         return parse_json(text, where)
     except TraceError:

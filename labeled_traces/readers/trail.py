@@ -6,7 +6,6 @@ as JSON texts, of its table. Span ids are hex.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from labeled_traces.dataset import LabeledTrace
 from labeled_traces.readers.annotations import Annotations, is_annotation
 from labeled_traces.readers.otel_span import read_spans
 from labeled_traces.readers.otel_traces import row, trace_id_of
-from labeled_traces.readers.records import read_files
+from labeled_traces.readers.records import parse_mended, read_files
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.trace import JSON, TraceError
 
@@ -50,8 +49,8 @@ def _row(record: JSON, path: Path, where: str, annotations: Annotations, options
     if role(record) != "traces":
         raise TraceError(f"{where}: not a TRAIL trace: {_ACCEPTED}")
     if "spans" not in record:
-        labels = _decoded(record["labels"], f"{where}, labels")
-        record = _decoded(record["trace"], f"{where}, trace")
+        labels = _decoded(record["labels"], f"{where}, labels", options)
+        record = _decoded(record["trace"], f"{where}, trace", options)
         if labels is not None:
             trace_id = record.get("trace_id") if isinstance(record, dict) else None
             annotations.add(labels, trace_id, f"{where}, labels")
@@ -67,10 +66,5 @@ def _row(record: JSON, path: Path, where: str, annotations: Annotations, options
 _ACCEPTED = "accepted are {trace_id, spans: [...]} and rows {trace, labels}"
 
 
-def _decoded(value: JSON, where: str) -> JSON:
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError) as error:
-        raise TraceError(f"{where}: not JSON ({error})") from None
+def _decoded(value: JSON, where: str, options: ReadOptions) -> JSON:
+    return parse_mended(value, where, options.report) if isinstance(value, str) else value

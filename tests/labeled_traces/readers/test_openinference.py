@@ -128,7 +128,7 @@ def test_values_of_the_wrong_type_are_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "spans", "kinds"),
     [
-        ("openinference_langgraph_readablespan.jsonl", 11, ["CHAIN"] * 6 + ["LLM"] * 2 + ["TOOL"] * 3),
+        ("openinference_langgraph_readablespan.jsonl", 11, ["AGENT"] + ["CHAIN"] * 5 + ["LLM"] * 2 + ["TOOL"] * 3),
         ("smolagents_openinference_readablespan.jsonl", 7, ["AGENT"] + ["CHAIN"] * 3 + ["TOOL"] * 3),
     ],
 )

@@ -11,7 +11,7 @@ from labeled_traces.readers import read
 from labeled_traces.trace import Span, SpanKind
 
 ADK = (7, 1, 3, 2, (30, 15), 1)
-LANGGRAPH = (11, 0, 2, 3, (0, 0), 3)
+LANGGRAPH = (11, 1, 2, 3, (0, 0), 3)
 SMOLAGENTS = (7, 1, 0, 3, (0, 0), 2)
 CHAT = (1, 0, 1, 0, (97, 52), 0)
 COUNTED = {  # file -> spans, agents, calls of a model, calls of tools, tokens (prompt, completion), spans that failed

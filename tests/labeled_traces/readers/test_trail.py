@@ -350,3 +350,29 @@ def test_dirty_traces_are_mended_saved_and_read_back(
     data.save(tmp_path / "d.jsonl")
     assert Dataset.load(tmp_path / "d.jsonl").hash == data.hash
     assert row.errors[0].span_id == "aaaa000000000004"
+
+
+def test_the_layout_of_the_benchmark_is_read_as_it_is(tmp_path: Path) -> None:
+    other = "b" * 32
+    for folder, labels, trace_id in (
+        ("GAIA", "processed_annotations_gaia", TRACE_ID),
+        ("SWE Bench", "processed_annotations_swe_bench", other),
+    ):
+        for name, record in ((folder, trail_trace()), (labels, annotation())):
+            (tmp_path / name).mkdir()
+            (tmp_path / name / f"{trace_id}.json").write_text(json.dumps(record).replace(TRACE_ID, trace_id))
+    data, report = read(tmp_path, strict=True)
+    assert data.ids == (TRACE_ID, other)
+    assert [len(row.errors) for row in data] == [1, 1]
+    assert report.stripped["logs"] == 2
+
+
+def test_rows_whose_labels_have_a_comma_too_many_or_are_no_text(tmp_path: Path) -> None:
+    text = json.dumps(annotation()).replace("}], ", "},], ", 1)
+    other = json.loads(json.dumps({"trace": trail_trace(), "labels": annotation()}).replace(TRACE_ID, "b" * 32))
+    rows = [{"trace": json.dumps(trail_trace()), "labels": text}, other]
+    path = tmp_path / "rows.json"
+    path.write_text(json.dumps(rows))
+    data, report = read(path, strict=True)
+    assert [len(row.errors) for row in data] == [1, 1]
+    assert report.counts["trailing comma"] == 1
