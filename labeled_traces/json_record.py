@@ -13,9 +13,15 @@ _TIME = float | int | None
 _OPTIONAL = {"parent_id": str | None, "start": _TIME, "end": _TIME, "error": str | None}
 
 
+_DEFAULTS: dict[type, dict[str, JSON]] = {
+    kind: {**{one.name: one.default for one in fields(kind)}, "attributes": {}}
+    for kind in (Span, ErrorLabel, ScoreLabel)
+}
+
+
 def filled(item: Span | ErrorLabel | ScoreLabel, **as_json: JSON) -> dict[str, JSON]:
     """The fields that do not hold their default; `as_json` replaces what JSON cannot hold."""
-    default: dict[str, JSON] = {**{one.name: one.default for one in fields(item)}, "attributes": {}}
+    default = _DEFAULTS[type(item)]
     return {name: value for name, value in {**vars(item), **as_json}.items() if value != default[name]}
 
 

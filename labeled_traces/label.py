@@ -100,3 +100,21 @@ def check_dimension(name: str) -> str:
 def score_from_impacts(impacts: Iterable[Impact]) -> int:
     """The anchored scale: 3 no error, 2 low-impact errors only, 1 a medium-impact error, 0 a high-impact error."""
     return 3 - max((int(impact) for impact in impacts), default=0)
+
+
+def not_placed(errors: Iterable[ErrorLabel], scores: Iterable[tuple[ScoreLabel, str]]) -> list[ErrorLabel]:
+    """The errors that nobody has marked: of (score, reason) pairs those below the best, in dimensions without one."""
+    placed = {name for error in errors for name in error.dimensions}
+    return [
+        ErrorLabel(
+            span_id=None,
+            dimensions=(score.dimension,),
+            category=NOT_PLACED,
+            impact=Impact(max(SCORES) - score.score),
+            description=reason,
+            rater=score.rater,
+            time=score.time,
+        )
+        for score, reason in scores
+        if score.score < max(SCORES) and score.dimension not in placed
+    ]

@@ -24,7 +24,8 @@ from judges.ledger.place import place_of
 from judges.program import Knobs
 from judges.redact import check_endpoint, check_tracking_uri
 from labeled_traces.label import DIMENSIONS
-from pipeline.explain import explain, keys, not_text, unknown
+from labeled_traces.names import unknown
+from pipeline.explain import explain, keys, not_text
 
 C = TypeVar("C", bound="Section")
 

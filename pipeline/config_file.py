@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from labeled_traces.files import read_yaml
+from labeled_traces.names import unknown
 from labeled_traces.trace import TraceError
 from pipeline.config import ExperimentConfig, PipelineError, SearchConfig, TuningConfig, validated
-from pipeline.explain import unknown
 from pipeline.gates import Gates
 from pipeline.matching import MATCHERS
 from pipeline.optimizers.base import Optimizer

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 from pydantic import BaseModel
 
 from judges.redact import redact
-
-
-def did_you_mean(name: str, accepted: Iterable[str]) -> str:
-    """A hint for an error message, empty where no accepted name is close."""
-    close = difflib.get_close_matches(name, accepted, n=1, cutoff=0.6)
-    return f" (did you mean `{close[0]}`?)" if close else ""
-
-
-def unknown(name: str, accepted: Iterable[str]) -> str:
-    """What is wrong with a name, and what would be accepted."""
-    names = list(accepted)
-    return f"{name!r} is unknown{did_you_mean(name, names)}: accepted are {', '.join(names)}"
+from labeled_traces.names import did_you_mean
 
 
 def explain(kind: type[BaseModel], where: str, row: Any, values: Mapping[str, Any]) -> str:

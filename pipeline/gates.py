@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from labeled_traces.names import unknown
 from pipeline.config import PipelineError
-from pipeline.explain import unknown
 from pipeline.metrics.suite import HIGHER_IS_BETTER
 from pipeline.settings import fill
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from judges.judgment import Finding
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.label import ErrorLabel
+from labeled_traces.names import unknown
 from pipeline.config import PipelineError
-from pipeline.explain import unknown
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.intp]

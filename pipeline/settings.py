@@ -9,8 +9,8 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from labeled_traces.names import did_you_mean, unknown
 from pipeline.config import PipelineError
-from pipeline.explain import did_you_mean, unknown
 from pipeline.optimizers import OPTIMIZERS
 from pipeline.optimizers.base import Optimizer
 

@@ -17,8 +17,10 @@ from labeled_traces.readers import (
     agent_process_bench,
     agentrx,
     langfuse,
+    langsmith,
     mlflow,
     mp_bench,
+    openai_agents,
     openinference,
     otlp,
     rows,
@@ -26,9 +28,12 @@ from labeled_traces.readers import (
     trulens,
     who_and_when,
 )
+from labeled_traces.readers.label_table import LabelTable, is_table
 from labeled_traces.readers.original import restore
-from labeled_traces.readers.records import expand, first_record
+from labeled_traces.readers.records import SUFFIXES, expand, first_record
 from labeled_traces.readers.report import FILE, NO_CONTENT, ReadOptions, ReadReport
+from labeled_traces.readers.table_columns import TableForm
+from labeled_traces.readers.table_files import SUFFIXES as TABLE_SUFFIXES
 from labeled_traces.taxonomy import Taxonomy, load_taxonomy
 from labeled_traces.trace import JSON, TraceError
 
@@ -46,9 +51,11 @@ READERS: dict[str, Reader] = {
     "dataset": Reader(rows.role, rows.read, "trail"),
     "agentrx": Reader(agentrx.role, agentrx.read, "agentrx"),
     "langfuse": Reader(langfuse.role, langfuse.read, "trail"),
+    "langsmith": Reader(langsmith.role, langsmith.read, "trail"),
     "mlflow": Reader(mlflow.role, mlflow.read, "trail"),
     "trail": Reader(trail.role, trail.read, "trail"),
     "otlp": Reader(otlp.role, otlp.read, "trail"),
+    "openai_agents": Reader(openai_agents.role, openai_agents.read, "trail"),
     "openinference": Reader(openinference.role, openinference.read, "trail"),
     "trulens": Reader(trulens.role, trulens.read, "trail"),
     "mp_bench": Reader(mp_bench.role, mp_bench.read, "mp_bench"),
@@ -77,6 +84,7 @@ def read(
     taxonomy: str | Path | Taxonomy | None = None,
     strict: bool = False,
     allow_missing: bool = False,
+    table: TableForm | None = None,
 ) -> tuple[Dataset, ReadReport]:
     """Labelled traces out of files and folders. What cannot be read is left out, and the report says so.
 
@@ -86,6 +94,7 @@ def read(
         labels: further label files or folders.
         taxonomy: a table or its name or file; None means the one of the format.
         strict: whether anything that cannot be read is an error.
+        table: how label files that are tables are read, see `label_table`.
         allow_missing: whether labels of traces that were not read are left out and counted, else they are an error.
 
     Raises:
@@ -96,17 +105,25 @@ def read(
     files = _files(paths, report)
     if not files:
         raise TraceError("no file was given: accepted are files and folders")
-    label_files = _files(labels or (), report)
+    label_files = _files(labels or (), report, (*SUFFIXES, *TABLE_SUFFIXES))
     known_labels = {file.resolve() for file in label_files}
     chosen, trace_files, more = _sort([file for file in files if file.resolve() not in known_labels], format, report)
     if not trace_files:
         raise report.nothing_read() or TraceError(f"{more[0]}: holds labels, no traces: traces are needed")
     reader = READERS[chosen]
-    table = taxonomy if isinstance(taxonomy, Taxonomy) else load_taxonomy(taxonomy or reader.taxonomy)
-    options = ReadOptions(table, report, labels=(*label_files, *more), allow_missing=allow_missing)
+    categories = taxonomy if isinstance(taxonomy, Taxonomy) else load_taxonomy(taxonomy or reader.taxonomy)
+    tables = [file for file in label_files if is_table(file, reader.role, table)]
+    if table is not None and not tables:
+        raise TraceError(
+            "columns of a table of labels are named, but no label file is a table (CSV, Parquet, JSON rows)"
+        )
+    natives = (*(file for file in label_files if file not in tables), *more)
+    options = ReadOptions(categories, report, labels=natives, allow_missing=allow_missing)
+    said = LabelTable.load(tables, table or TableForm(), options) if tables else None
+    read_rows = restore(reader.read(trace_files, options), report)
     with _one_of(files):
         dataset = Dataset.from_places(
-            restore(reader.read(trace_files, options), report),
+            said.join(read_rows) if said else read_rows,
             lambda message: report.add("trace twice, kept once", message),
             report.leave_out,
         )
@@ -120,8 +137,8 @@ def read(
     return dataset, report
 
 
-def _files(paths: Paths, report: ReadReport) -> list[Path]:
-    return expand((Path(path) for path in ([paths] if isinstance(paths, Path | str) else paths)), report)
+def _files(paths: Paths, report: ReadReport, suffixes: Sequence[str] = SUFFIXES) -> list[Path]:
+    return expand((Path(path) for path in ([paths] if isinstance(paths, Path | str) else paths)), report, suffixes)
 
 
 def _sort(files: Sequence[Path], name: str, report: ReadReport) -> tuple[str, list[Path], list[Path]]:
@@ -188,15 +205,13 @@ def _roles(path: Path, name: str | None = None) -> dict[str, str]:
 
 _ACCEPTED = (
     "accepted are MLflow traces {info, data}, OpenInference spans {span_id, attributes}, OTLP {resourceSpans}, "
-    "TRAIL {trace_id, spans}, tau-bench runs {task_id, traj}, Langfuse {trace, observations}, runs of the benchmarks "
+    "TRAIL {trace_id, spans}, tau-bench runs {task_id, traj}, Langfuse {trace, observations}, "
+    "LangSmith runs {id, run_type}, runs of the benchmarks "
     "that --format names, and what import writes {trace: {trace_id, spans}}"
 )
 _OTHERS = {
-    "a run of LangSmith": {"run_type", "inputs"},
     "a session of Google's ADK": {"app_name", "events"},
     "an evaluation set of Google's ADK": {"eval_set_id"},
-    "an export of the OpenAI Agents SDK": {"object", "workflow_name"},
-    "a span of the OpenAI Agents SDK": {"object", "span_data"},
     "an ATIF trajectory": {"schema_version", "steps"},
 }
 """What other systems write, by the keys that show it; named in the error."""

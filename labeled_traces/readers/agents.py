@@ -18,7 +18,7 @@ def with_agents(spans: Sequence[Span], root: Span) -> list[Span]:
 
     Several outermost spans get `root` above them; the only one gets what `root` was given and what it answered, where
     it does not say so itself, and is an agent if no span is. An agent without inputs has the goal that its first call
-    of a model names; one without outputs has answered what its last call says.
+    of a model names; one without outputs that did not fail has answered what its last call says without calling a tool.
     """
     ids = {span.span_id for span in spans}
     tops = [span for span in spans if span.parent_id not in ids]
@@ -48,11 +48,12 @@ def _with_goal(agent: Span, children: dict[str | None, list[Span]]) -> Span:
     if all(call.start is not None for call in calls):
         calls.sort(key=lambda call: call.start or 0.0)
     goals = (text_of_user(get(call.inputs, "messages")) for call in calls)
-    answers = (last_text(get(call.outputs, "messages")) for call in reversed(calls))
+    said = get(calls[-1].outputs, "messages") if calls and agent.status != "ERROR" else None
+    answer = None if any(get(message, "tool_calls") for message in said or []) else last_text(said)
     return replace(
         agent,
         inputs=next(filter(None, goals), agent.inputs) if agent.inputs in _EMPTY else agent.inputs,
-        outputs=next(filter(None, answers), agent.outputs) if agent.outputs in _EMPTY else agent.outputs,
+        outputs=answer or agent.outputs if agent.outputs in _EMPTY else agent.outputs,
     )
 
 

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+from labeled_traces.quick_json import loads
 from labeled_traces.readers.original import ORIGINAL
 from labeled_traces.readers.report import ReadReport
 from labeled_traces.trace import JSON, SpanKind
@@ -70,17 +71,18 @@ def inputs_and_outputs(attributes: JSON, kind: SpanKind, where: str, report: Rea
 
     `attributes` are nested (`nest`). Messages win over `input.value`, which repeats them.
     """
-    inputs = _value(get(attributes, "input"), f"{where}, input.value", report)
-    outputs = _value(get(attributes, "output"), f"{where}, output.value", report)
-    if kind is SpanKind.LLM:
-        asked = _messages(get(attributes, "llm", "input_messages"))
-        tools = [_schema(get(item, "tool", "json_schema")) for item in _items(get(attributes, "llm", "tools"))]
-        if asked:
-            inputs = {"messages": asked, **({"tools": tools} if tools else {})}
-        answered = _messages(get(attributes, "llm", "output_messages"))
-        if answered:
-            outputs = {"messages": answered}
-    elif kind is SpanKind.TOOL:
+    is_llm = kind is SpanKind.LLM
+    asked = _messages(get(attributes, "llm", "input_messages")) if is_llm else []
+    answered = _messages(get(attributes, "llm", "output_messages")) if is_llm else []
+    inputs: JSON = {"messages": asked}
+    if not asked:
+        inputs = _value(get(attributes, "input"), f"{where}, input.value", report)
+    elif tools := [_schema(get(item, "tool", "json_schema")) for item in _items(get(attributes, "llm", "tools"))]:
+        inputs["tools"] = tools
+    outputs: JSON = {"messages": answered}
+    if not answered:
+        outputs = _value(get(attributes, "output"), f"{where}, output.value", report)
+    if kind is SpanKind.TOOL:
         inputs = _arguments(inputs, decoded(get(attributes, "tool", "parameters")), f"{where}, input.value", report)
     elif kind in (SpanKind.RETRIEVER, SpanKind.RERANKER) and outputs is None:
         found = get(attributes, "retrieval", "documents") or get(attributes, "reranker", "output_documents")
@@ -158,7 +160,7 @@ def decoded(value: JSON) -> JSON:
 
 def _loads(text: str) -> Any:
     try:
-        return json.loads(text)
+        return loads(text)
     except (ValueError, RecursionError):
         return None
 

@@ -18,8 +18,9 @@ from pathlib import Path
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.readers.agents import with_agents
 from labeled_traces.readers.attributes import decoded, first, get
+from labeled_traces.readers.feedback import Feedback
 from labeled_traces.readers.groups import task_group
-from labeled_traces.readers.langfuse_scores import Scores, is_score
+from labeled_traces.readers.langfuse_scores import is_score, label_by_scores, load_scores
 from labeled_traces.readers.langfuse_spans import agents_for_loops, read_span
 from labeled_traces.readers.records import read_files
 from labeled_traces.readers.repair import build_trace, mend_value
@@ -56,7 +57,7 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
     Raises:
         TraceError: label files without scores, or scores of traces that were not read.
     """
-    scores = Scores(options)
+    scores = load_scores(options)
     flat: dict[str, _Parts] = {}
     for where, record in read_files(paths, options.report):
         try:
@@ -75,7 +76,7 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
     scores.refuse_unknown()
 
 
-def _add(record: JSON, flat: dict[str, _Parts], scores: Scores, where: str) -> None:
+def _add(record: JSON, flat: dict[str, _Parts], scores: Feedback, where: str) -> None:
     """Keeps a record that is a part of a trace."""
     if role(record) is None:
         raise TraceError(f"{where}: not a trace of Langfuse: {_ACCEPTED}")
@@ -114,7 +115,7 @@ def _whole(record: JSON, where: str) -> _Parts | None:
     return _Parts(where, trace, observations)
 
 
-def _row(parts: _Parts, scores: Scores, options: ReadOptions) -> LabeledTrace:
+def _row(parts: _Parts, scores: Feedback, options: ReadOptions) -> LabeledTrace:
     where, trace = parts.where, parts.trace
     trace_id = str(trace.get("id") or "").strip()
     if not trace_id:
@@ -132,7 +133,7 @@ def _row(parts: _Parts, scores: Scores, options: ReadOptions) -> LabeledTrace:
     root = Span(trace_id, None, str(trace.get("name") or "trace"), SpanKind.AGENT, inputs=inputs, outputs=outputs)
     built = build_trace(trace_id, with_agents(spans, root), "none", where, options)
     about = _metadata(parts)
-    row = scores.label(built, trace, where)
+    row = label_by_scores(built, trace, scores, where, options)
     return replace(row, group=task_group(built), metadata=mend_value({**row.metadata, **about}, where, options))
 
 

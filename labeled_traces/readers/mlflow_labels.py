@@ -13,10 +13,10 @@ other dimensions.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from labeled_traces.dataset import LabeledTrace
-from labeled_traces.label import DIMENSIONS, NOT_PLACED, SCORES, ErrorLabel, Impact, ScoreLabel
+from labeled_traces.label import DIMENSIONS, SCORES, ErrorLabel, Impact, ScoreLabel, not_placed
 from labeled_traces.readers.attributes import get
 from labeled_traces.readers.joining import no_span
 from labeled_traces.readers.repair import canonical_id, mend_value
@@ -62,7 +62,7 @@ def label(
             close = difflib.get_close_matches(name, accepted, n=1)
             meant = f" (did you mean {close[0]!r}?)" if close else ""
             options.report.add("person's feedback under a name that is not read", f"{place}: {name!r}{meant}")
-    errors += _not_placed(errors, scores.values())
+    errors += not_placed(errors, scores.values())
     given = tuple(score for score, _ in scores.values())
     return LabeledTrace(trace, tuple(errors), given, clean="checked" if looked else "unknown")
 
@@ -114,12 +114,3 @@ def _error(
         evidence=evidence,
         rater=rater,
     )
-
-
-def _not_placed(errors: Sequence[ErrorLabel], scores: Iterable[tuple[ScoreLabel, str]]) -> list[ErrorLabel]:
-    placed = {name for error in errors for name in error.dimensions}
-    return [
-        ErrorLabel(None, (score.dimension,), NOT_PLACED, Impact(max(SCORES) - score.score), reason, rater=score.rater)
-        for score, reason in scores
-        if score.score < max(SCORES) and score.dimension not in placed
-    ]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
 from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
@@ -157,8 +158,14 @@ def _get(holder: JSON, key: str) -> JSON:
     """A field in either spelling: `traceId` or `trace_id`."""
     if not isinstance(holder, dict):
         return None
-    return holder.get(key, holder.get(re.sub(r"[A-Z]", lambda match: f"_{match[0].lower()}", key)))
+    return holder[key] if key in holder else holder.get(_snake(key))
 
 
+@cache
+def _snake(key: str) -> str:
+    return re.sub(r"[A-Z]", lambda match: f"_{match[0].lower()}", key)
+
+
+@lru_cache(maxsize=256)
 def _camel(key: str) -> str:
     return re.sub(r"_([a-z])", lambda match: match[1].upper(), key)

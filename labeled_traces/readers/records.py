@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from labeled_traces.files import parse_json, read_lines, read_text
@@ -17,8 +17,8 @@ SUFFIXES = (".json", ".jsonl", ".ndjson")
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]++|\\.)*+")|,(?=\s*[\]}])', re.DOTALL)
 
 
-def expand(paths: Iterable[Path], report: ReadReport | None = None) -> list[Path]:
-    """Files as they are, folders as the JSON and JSON Lines files in them, each file once.
+def expand(paths: Iterable[Path], report: ReadReport | None = None, suffixes: Sequence[str] = SUFFIXES) -> list[Path]:
+    """Files as they are, folders as the files with these suffixes in them, each file once.
 
     Args:
         report: is told of the other files of a folder.
@@ -30,11 +30,11 @@ def expand(paths: Iterable[Path], report: ReadReport | None = None) -> list[Path
     for path in paths:
         if path.is_dir():
             inside = sorted(file for file in path.rglob("*") if file.is_file())
-            records = [file for file in inside if file.suffix.lower() in SUFFIXES]
+            records = [file for file in inside if file.suffix.lower() in suffixes]
             if not records:
-                raise TraceError(f"{path}: a folder without {', '.join(SUFFIXES)} files")
+                raise TraceError(f"{path}: a folder without {', '.join(suffixes)} files")
             for other in inside:
-                if report is not None and other.suffix.lower() not in SUFFIXES:
+                if report is not None and other.suffix.lower() not in suffixes:
                     report.add(OTHER_FILE, str(other))
             files += records
         elif path.exists():

@@ -46,30 +46,39 @@ def mend_value(value: JSON, where: str, options: ReadOptions, depth: int = 0) ->
     """A value that can be written, rendered and hashed.
 
     NUL and lone surrogates become U+FFFD one for one (so offsets still hold), NaN and infinities become text, the
-    middle of a text beyond the limit is left out, as is what is nested deeper than 60 levels. Both say so.
+    middle of a text beyond the limit is left out, as is what is nested deeper than 60 levels. Both say so. A value
+    without any of this is given back as it is, the very same.
     """
-    if isinstance(value, str):
-        return value if _is_fine(value, options) else _mend_text(value, where, options)
-    if isinstance(value, float) and not math.isfinite(value):
-        options.report.add("number that is not finite", where)
-        return str(value)
-    if isinstance(value, dict | list) and depth == _DEEPEST:
-        options.report.add(f"nested deeper than {_DEEPEST} levels, left out", where)
-        return "[... nested too deeply, left out ...]"
-    if isinstance(value, dict):
-        return {
-            (key if _is_fine(key, options) else _mend_text(key, where, options)): mend_value(
-                item, where, options, depth + 1
-            )
-            for key, item in value.items()
-        }
-    if isinstance(value, list):
-        return [mend_value(item, where, options, depth + 1) for item in value]
-    return value
+    return value if _is_fine(value, options, depth) else _mended(value, where, options, depth)
 
 
-def _is_fine(text: str, options: ReadOptions) -> bool:
-    if "\x00" in text or len(text) > options.longest_text:
+def _is_fine(value: JSON, options: ReadOptions, depth: int) -> bool:
+    """Level by level, each text once."""
+    texts: set[str] = set()
+    level: list[JSON] = [value]
+    while level:
+        below: list[JSON] = []
+        for item in level:
+            kind = type(item)
+            if kind is str:
+                texts.add(item)
+            elif kind is dict or kind is list:
+                if depth >= _DEEPEST:
+                    return False
+                if kind is dict:
+                    texts.update(item)
+                    below.extend(item.values())
+                else:
+                    below.extend(item)
+            elif item is not None and kind not in (int, bool) and (kind is not float or not math.isfinite(item)):
+                return False
+        level = below
+        depth += 1
+    return all(_is_fine_text(text, options.longest_text) for text in texts)
+
+
+def _is_fine_text(text: str, longest: int) -> bool:
+    if "\x00" in text or len(text) > longest:
         return False
     if text.isascii():
         return True
@@ -78,6 +87,24 @@ def _is_fine(text: str, options: ReadOptions) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _mended(value: JSON, where: str, options: ReadOptions, depth: int) -> JSON:
+    if isinstance(value, str):
+        return _mend_text(value, where, options)
+    if isinstance(value, float) and not math.isfinite(value):
+        options.report.add("number that is not finite", where)
+        return str(value)
+    if isinstance(value, dict | list) and depth == _DEEPEST:
+        options.report.add(f"nested deeper than {_DEEPEST} levels, left out", where)
+        return "[... nested too deeply, left out ...]"
+    if isinstance(value, dict):
+        return {
+            _mend_text(key, where, options): _mended(item, where, options, depth + 1) for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_mended(item, where, options, depth + 1) for item in value]
+    return value
 
 
 def _mend_text(text: str, where: str, options: ReadOptions) -> str:
@@ -108,7 +135,8 @@ def build_trace(trace_id: str, spans: Sequence[Span], form: str, where: str, opt
     children: dict[str | None, list[Span]] = {}
     for key, span in by_id.items():
         parent = parents[key]
-        linked = replace(span, parent_id=None if parent is None else by_id[parent].span_id)
+        parent_id = None if parent is None else by_id[parent].span_id
+        linked = span if parent_id == span.parent_id else replace(span, parent_id=parent_id)
         children.setdefault(parent, []).append(_mend_times(linked, by_id.get(parent or ""), where, options))
     keys = {span.span_id: key for key, span in by_id.items()}
     ordered: list[Span] = []

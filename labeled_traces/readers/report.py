@@ -22,7 +22,7 @@ class ReadReport:
     `counts`: kind -> how often; `examples`: kind -> where and what, the first times. `unmapped`: category that the
     taxonomy does not have -> how many labels. `stripped`: the name of what holds an answer, as `info.task.actions` ->
     how often it was kept from the judges. `unjoined`: the labels that joined no span, as `joining` lists them.
-    `strict`: what cannot be read is an error, not a warning.
+    `notes`: what was guessed about the tables of labels. `strict`: what cannot be read is an error, not a warning.
     """
 
     counts: dict[str, int] = field(default_factory=dict)
@@ -30,6 +30,7 @@ class ReadReport:
     unmapped: Counter[str] = field(default_factory=Counter)
     stripped: Counter[str] = field(default_factory=Counter)
     unjoined: list[JSON] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     strict: bool = False
 
     def add(self, kind: str, example: str, count: int = 1) -> None:

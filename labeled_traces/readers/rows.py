@@ -26,7 +26,10 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
         TraceError: labels, which this format does not take. Records that cannot be read are left out.
     """
     if options.labels:
-        raise TraceError(f"{options.labels[0]}: no labels are read beside this format: its rows hold theirs")
+        raise TraceError(
+            f"{options.labels[0]}: no table of labels, and rows of this format hold theirs: accepted are CSV, Parquet "
+            "and JSON rows with a trace_id and a category, dimensions or a score (under other names: --columns)"
+        )
     for where, record in read_files(paths, options.report):
         try:
             row = from_json(mend_value(record, where, options, _ABOVE_VALUES), where)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from labeled_traces.readers.attributes import decoded, get
@@ -21,11 +21,13 @@ def without_repeated_states(spans: Sequence[Span]) -> list[Span]:
     """
     read = [replace(span, inputs=_state(span.inputs), outputs=_state(span.outputs)) for span in spans]
     ids = {span.span_id for span in spans}
-    shown = {key for span in read if _speaks(span, ids) for key in _said(span)}
+    shown = {part for span in read if _speaks(span, ids) for part in _said(span)}
     return [_shortened(span, shown, span.parent_id not in ids) for span in read]
 
 
 def _state(value: JSON) -> JSON:
+    if get(value, "type") == "tool_call" and "name" in value:  # what LangGraph hands to a node of tools
+        return {"messages": chat_messages([value], "assistant")}
     messages = chat_messages(value["messages"]) if isinstance(get(value, "messages"), list) else None
     return value if messages is None else {**value, "messages": messages}
 
@@ -38,15 +40,16 @@ def _said(span: Span) -> Iterator[str]:
     top = span.kind is SpanKind.AGENT or span.kind in _WRAPPERS
     for value in (span.inputs,) if top else (span.inputs, span.outputs):
         for message in get(value, "messages") or []:
-            yield _key(message)
+            yield from _parts(message)
     if span.kind is SpanKind.TOOL:
-        yield _key({"role": "tool", "content": span.outputs})
+        yield from _parts({"role": "tool", "content": span.outputs})
+        yield from _parts({"role": "assistant", "tool_calls": [{"name": span.name, "arguments": span.inputs}]})
 
 
 def _shortened(span: Span, shown: set[str], is_top: bool) -> Span:
     if span.kind is SpanKind.AGENT or (is_top and span.kind in _WRAPPERS):
-        given = {_key(message) for message in get(span.inputs, "messages") or []}
-        answers = [m for m in get(span.outputs, "messages") or [] if _key(m) not in given]
+        given = {part for message in get(span.inputs, "messages") or [] for part in _parts(message)}
+        answers = [m for m in get(span.outputs, "messages") or [] if not _parts(m) <= given]
         if len(answers) < 2 and len(get(span.outputs, "messages") or []) < 2:
             return span
         return replace(span, outputs={**span.outputs, "messages": answers[-1:]})
@@ -59,16 +62,16 @@ def _new(value: JSON, shown: set[str]) -> JSON:
     messages = get(value, "messages")
     if not isinstance(messages, list):
         return value
-    kept = [message for message in messages if _key(message) not in shown]
+    kept = [message for message in messages if not _parts(message) <= shown]
     state = {**value, "messages": kept} if kept else {key: item for key, item in value.items() if key != "messages"}
     return state or None
 
 
-def _key(message: JSON) -> str:
-    """What a message says; ids of calls and the names of who speaks do not count."""
-    if not isinstance(message, Mapping):
-        return json.dumps(message, default=str)
-    calls = [(get(call, "name"), get(call, "arguments")) for call in message.get("tool_calls") or []]
-    content = decoded(message.get("content"))
-    text = content if isinstance(content, str) else json.dumps(content, sort_keys=True, default=str)
-    return json.dumps([message.get("role"), "" if content is None else text, calls], sort_keys=True, default=str)
+def _parts(message: JSON) -> set[str]:
+    """What a message says, and each of its calls; ids of calls and the names of who speaks do not count."""
+    calls = get(message, "tool_calls") or []
+    parts = [["call", get(call, "name"), decoded(get(call, "arguments"))] for call in calls]
+    content = decoded(get(message, "content"))
+    if content not in (None, "") or not parts:
+        parts.append([get(message, "role"), content])
+    return {json.dumps(part, sort_keys=True, default=str) for part in parts}

@@ -18,6 +18,7 @@ examples:
   gpa-judges import traces/ --labels annotations/ --out data.jsonl           the format is recognised
   gpa-judges import *.jsonl --format openinference --out data.jsonl
   gpa-judges import traces/ --labels labels/ --taxonomy mine.yaml --out data.jsonl
+  gpa-judges import traces/ --labels labels.csv --columns trace_id=run,step=turn --steps-from 0 --out data.jsonl
 
 What was repaired or left out is counted by kind; it is an error only if nothing could be read, or with --strict.
 Whatever the files hold of the answer (gold answers, rewards, annotator notes) is kept apart and never shown to a judge.
@@ -60,14 +61,21 @@ def run(args: argparse.Namespace, out: Output) -> int:
         names = ", ".join(f"{name!r} {count} x" for name, count in report.unmapped.most_common())
         lines.append(f"  not in the taxonomy: {counts['unmapped']} labels, judged by no dimension: {names}")
         lines.append("    add them to a taxonomy file: --taxonomy FILE (as labeled_traces/taxonomies/trail.yaml)")
-    lines += unjoined_lines(report)
+    lines += [*report.notes, *unjoined_lines(report)]
     if report.counts:
         lines += ["warnings:", *(f"  {line}" for line in report.lines())]
     lines += [f"data: {args.out}", "", "Next:"]
     lines += [f"  {command('evaluate', args.out, '--model', 'MODEL')}"]
     lines += [f"  {command('split', args.out, '--out', 'split.json')}"]
     out.result(
-        "\n".join(lines), {"data": str(args.out), **counts, "unjoined": report.unjoined, "warnings": report.to_json()}
+        "\n".join(lines),
+        {
+            "data": str(args.out),
+            **counts,
+            "unjoined": report.unjoined,
+            "notes": report.notes,
+            "warnings": report.to_json(),
+        },
     )
     return 0
 

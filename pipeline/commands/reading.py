@@ -19,6 +19,16 @@ def add_reading(parser: argparse.ArgumentParser, files: str = "files or folders"
     parser.add_argument("--labels", type=Path, nargs="+", default=[], metavar="FILE", help="files with people's labels")
     parser.add_argument("--taxonomy", metavar="FILE", help="which category of error falls under which dimensions")
     parser.add_argument(
+        "--columns",
+        nargs="+",
+        metavar="FIELD=COLUMN",
+        help="of labels in a table (CSV, TSV, Parquet, JSON rows): trace_id=run,step=turn ...; recognised by their "
+        "names where they are not given",
+    )
+    parser.add_argument(
+        "--steps-from", type=int, choices=(0, 1), help="the number of the first step, where a column counts steps"
+    )
+    parser.add_argument(
         "--allow-missing", action="store_true", help="labels of traces that are not there are counted, else an error"
     )
     parser.add_argument("--strict", action="store_true", help="stop at the first record or file that cannot be read")
@@ -27,5 +37,8 @@ def add_reading(parser: argparse.ArgumentParser, files: str = "files or folders"
 def read_traces(args: argparse.Namespace) -> tuple[Dataset, ReadReport]:
     """Raises: as `labeled_traces.readers.read`."""
     from labeled_traces.readers import read
+    from labeled_traces.readers.table_columns import TableForm
 
-    return read(args.files, args.format, args.labels, args.taxonomy, args.strict, args.allow_missing)
+    given = args.columns is not None or args.steps_from is not None
+    table = TableForm.parse(args.columns or (), args.steps_from) if given else None
+    return read(args.files, args.format, args.labels, args.taxonomy, args.strict, args.allow_missing, table)

@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
+from labeled_traces.names import unknown
 from pipeline.config import ExperimentConfig, Section, Shares, TrackingUri, TuningConfig
 from pipeline.config_file import checked, database_at, parse_config, read_config, steps_at
-from pipeline.explain import unknown
 from pipeline.metrics.suite import HIGHER_IS_BETTER
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from labeled_traces.dataset import Dataset
 from labeled_traces.readers import read, sniff
+from labeled_traces.readers.feedback import NO_CATEGORY, NO_PERSON
 from labeled_traces.readers.report import ReadReport
 from labeled_traces.trace import JSON, TraceError
 
@@ -139,8 +140,8 @@ def test_what_people_said_is_a_label_and_what_evaluators_said_is_not(tmp_path: P
     assert row.clean == "checked"
     assert row.reference == "324 m, as a gold answer says"
     assert report.stripped["trace.corrections"] == 1
-    assert report.counts["score that no person gave, not read as a label"] == 2
-    assert report.counts["person's score that is no category of the taxonomy, left out"] == 1
+    assert report.counts[NO_PERSON] == 2
+    assert report.counts[NO_CATEGORY] == 1
     assert "gold answer" not in json.dumps([vars(span) for span in row.trace.spans])
 
 

@@ -89,9 +89,7 @@ def test_what_is_no_known_format_names_the_known_ones(tmp_path: Path, value: JSO
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ([{"run_type": "chain", "inputs": {}, "id": "1"}], "it seems to be a run of LangSmith"),
         ({"app_name": "x", "events": []}, "it seems to be a session of Google's ADK"),
-        ({"object": "trace", "workflow_name": "x"}, "it seems to be an export of the OpenAI Agents SDK"),
         ({"colour": 1, "age": 2}, r"\(keys: age, colour\): accepted are MLflow traces"),
         (3, r"\(a int\): accepted are .*OTLP"),
     ],
@@ -174,7 +172,7 @@ def test_our_own_rows_come_back_unchanged(tmp_path: Path) -> None:
     assert again.hash == data.hash
     assert report.counts == {"trace twice, kept once": 1}
     assert report.examples["trace twice, kept once"][0].count("line 1") == 2
-    with pytest.raises(TraceError, match="no labels are read beside this format"):
+    with pytest.raises(TraceError, match="no table of labels, and rows of this format hold theirs"):
         read(tmp_path / "a.jsonl", labels=write(tmp_path / "labels" / "l.json", [LABELS]))
 
 
@@ -196,6 +194,8 @@ def test_every_reader_gives_unique_ids_and_rows_that_survive_a_round_trip(
         "trail": write(tmp_path / "trail.json", NESTED),
         "mlflow": shared_data / "formats" / "captured" / "mlflow_langgraph_autolog.json",
         "langfuse": shared_data / "formats" / "langfuse",
+        "langsmith": shared_data / "formats" / "captured" / "langsmith_runs_langgraph.json",
+        "openai_agents": write(tmp_path / "openai_agents.json", RECORDS["openai_agents"]),
         "dataset": tmp_path / "first.jsonl",
     }
     read(source["agentrx"])[0].save(source["dataset"])
@@ -214,6 +214,8 @@ RECORDS: dict[str, JSON] = {
         "data": {"spans": [{"span_id": "1" * 16, "attributes": {"mlflow.spanInputs": '"hi"'}}]},
     },
     "langfuse": {"trace": {"id": "t"}, "observations": [{"id": "a", "type": "SPAN", "input": "hi"}]},
+    "langsmith": {"id": "t", "run_type": "chain", "inputs": {"q": "hi"}},
+    "openai_agents": {"object": "trace.span", "id": "a", "trace_id": "t", "span_data": {"type": "x", "input": "hi"}},
     "trulens": {
         "record": {"name": "ask"},
         "record_attributes": {"ai.observability.call.kwargs.query": "hi"},

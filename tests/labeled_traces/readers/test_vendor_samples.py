@@ -34,10 +34,12 @@ BY_HAND = {
     "langfuse/pydantic-ai-tools-2025-12-04.trace.json": Counts(12, 3, 4, 3, (1315, 209, 1524), 0),
     # The outer generation is the loop: what it says of tokens (57) is not what its only call took.
     "langfuse/vercel-aisdk-2025-11-17.trace.json": Counts(3, 1, 1, 1, (62, 85, 147), 0),
+    # The tool that raised, the node around it, and the graph that died of it.
+    "captured/langsmith_runs_langgraph.json": Counts(11, 1, 2, 3, None, 3),
 }
 """Sample -> what it holds."""
 
-FORMATS = [("langfuse/", "langfuse")]
+FORMATS = [("langfuse/", "langfuse"), ("langsmith", "langsmith")]
 """Part of a sample's name, its format."""
 
 SHOWN = {
@@ -66,6 +68,10 @@ SHOWN = {
         *("What is the weather like today in San Francisco?", "Get the weather in a location"),
         *('getWeather({"location": "San Francisco"})', '"temperature": 64'),
     ),
+    "captured/langsmith_runs_langgraph.json": (
+        *("[user] How long is the equator? 🌍", "You are a careful agent.", '[tools] ["search", "calc"]'),
+        *("Plan: 1) search 2) compute 3) answer", 'search({"query": "fail"})', "HTTP 429 rate limited", "40030.13978"),
+    ),
 }
 """Sample -> what a judge must see: goal, roles, tools with schemas, calls, results."""
 
@@ -73,6 +79,7 @@ ONCE = {
     "langfuse/google-adk-2025-08-28.trace.json": "Always greet using",
     "langfuse/langgraph-python-2025-08-22.trace.json": "Dummy web search tool",
     "langfuse/openai-agents-2025-09-30.trace.json": "You are a helpful agent.",
+    "captured/langsmith_runs_langgraph.json": "Plan: 1)",
 }
 """Sample -> what it repeats and a judge must see once."""
 

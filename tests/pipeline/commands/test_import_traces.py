@@ -95,3 +95,24 @@ def test_what_stops_an_import(capsys: pytest.CaptureFixture[str], more: list[str
     assert main(["import", "traces", "--labels", "labels.json", *more]) == 2
     assert message in capsys.readouterr().err
     assert not Path("data.jsonl").exists()
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_table_of_labels_is_told_with_its_guesses_and_with_what_joins_no_span(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lost = "".join(f"ab,gone-{n},TC,bob\n" for n in range(11))
+    Path("labels.csv").write_text(f"run,span_id,dimensions,who\nab, cd ,TC,ann\n{lost}zz,cd,TC,bob\n")
+    words = ["import", "traces/ab.json", "--labels", "labels.csv", "--columns", "rater=who", "--out", "data.jsonl"]
+    assert main(words) == 2
+    assert "labels.csv, row 14: labels of 'zz', which is no trace that was read" in capsys.readouterr().err
+    assert main([*words, "--allow-missing"]) == 0
+    shown = capsys.readouterr().out
+    assert "labels.csv: columns recognised by their names: trace_id=run (else: --columns)" in shown
+    assert "labels that join no span: 12, the first 10 places (all: --json):" in shown
+    assert "labels.csv, row 3: trace 'ab', span 'gone-0': no such span" in shown
+    assert main([*words, "--allow-missing", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [row["span"] for row in document["unjoined"]] == [*(f"gone-{n}" for n in range(11)), None]
+    (row,) = Dataset.load(Path("data.jsonl"))
+    assert (row.errors[0].span_id, row.errors[0].rater, row.raters) == ("cd", "ann", ("ann", "bob"))

@@ -1,0 +1,218 @@
+"""OpenAI Agents SDK: what its tracing exports, `{object: "trace"}` and `{object: "trace.span", span_data}`.
+
+Items of several traces may stand in any order, one a line, in arrays or as the exporter posts them (`{data: [...]}`).
+The SDK's own exporter writes of a call through the Responses API no more than its id: processors that keep `input` and
+`response` beside it are read, without them the calls are there without words. A trace's `metadata` is the user's and
+can hold the answer: it stays out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from labeled_traces.dataset import LabeledTrace
+from labeled_traces.readers.agents import with_agents
+from labeled_traces.readers.attributes import decoded, first, get, inputs_and_outputs
+from labeled_traces.readers.fields import seconds
+from labeled_traces.readers.groups import task_group
+from labeled_traces.readers.messages import llm_contents
+from labeled_traces.readers.records import read_files
+from labeled_traces.readers.repair import build_trace, mend_value
+from labeled_traces.readers.report import ReadOptions
+from labeled_traces.trace import JSON, Span, SpanKind, TraceError
+
+_TEXT_FIELDS = ("span_id", "parent_id", "name", "inputs", "outputs", "error", "attributes")
+_ACCEPTED = 'accepted are {object: "trace", id} and {object: "trace.span", id, trace_id, span_data}'
+_AUDIO = ("speech", "speech_group", "transcription")
+
+
+@dataclass
+class _Items:
+    """What is known of one trace."""
+
+    where: str
+    trace: Mapping[str, JSON] = field(default_factory=dict)
+    spans: list[Mapping[str, JSON]] = field(default_factory=list)
+
+
+def role(record: JSON) -> str | None:
+    """`traces` for traces and spans of the SDK, None for anything else."""
+    kind = get(record, "object")
+    known = kind == "trace.span" and isinstance(get(record, "span_data"), dict)
+    return "traces" if known or (kind == "trace" and "id" in record and "workflow_name" in record) else None
+
+
+def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, LabeledTrace]]:
+    """(place, row) pairs. Records that cannot be read are left out.
+
+    Raises:
+        TraceError: labels, which this format does not have.
+    """
+    if options.labels:
+        raise TraceError(f"{options.labels[0]}: this format has no labels of its own: accepted are its traces alone")
+    traces: dict[str, _Items] = {}
+    for where, record in read_files(paths, options.report):
+        try:
+            _add(record, traces, where)
+        except TraceError as error:
+            options.report.leave_out(error)
+    for trace_id, items in traces.items():
+        if not items.spans:
+            options.report.leave_out(TraceError(f"{items.where}, trace {trace_id}: none of its spans is there"))
+            continue
+        yield items.where, _row(trace_id, items, options)
+
+
+def _add(record: JSON, traces: dict[str, _Items], where: str) -> None:
+    if role(record) is None:
+        raise TraceError(f"{where}: no item of the OpenAI Agents SDK: {_ACCEPTED}")
+    is_span = record["object"] == "trace.span"
+    key = "trace_id" if is_span else "id"
+    trace_id = str(record.get(key) or "").strip()
+    if not trace_id:
+        raise TraceError(f"{where}, {key}: is missing: accepted is any non-empty text")
+    items = traces.setdefault(trace_id, _Items(where))
+    if is_span:
+        items.spans.append({**record, "where": where})
+    else:
+        items.trace = record
+
+
+def _row(trace_id: str, items: _Items, options: ReadOptions) -> LabeledTrace:
+    spans = [_span(item, item["where"], options) for item in items.spans]
+    tools = {span.span_id: item["span_data"] for span, item in zip(spans, items.spans, strict=True)}
+    root = Span(trace_id, None, str(items.trace.get("workflow_name") or "trace"), SpanKind.AGENT)
+    filled = [_with_tools(span, tools.get(span.span_id, {})) for span in with_agents(spans, root)]
+    trace = build_trace(trace_id, filled, "none", items.where, options)
+    session = items.trace.get("group_id")
+    about = {"source": "openai_agents", **({"session": session} if session else {})}
+    return LabeledTrace(
+        trace=trace,
+        group=task_group(trace),
+        clean="unknown",
+        metadata=mend_value({**about, "name": root.name}, items.where, options),
+    )
+
+
+def _span(item: Mapping[str, JSON], where: str, options: ReadOptions) -> Span:
+    span_id = str(item.get("id") or "")
+    place = f"{where}, span {span_id or '(no id)'}"
+    data = item["span_data"]
+    name, kind, inputs, outputs = _READ.get(str(data.get("type")), _other)(data)
+    if kind is SpanKind.TOOL:
+        raw = {"input": {"value": inputs}, "output": {"value": outputs}}
+        inputs, outputs = inputs_and_outputs(raw, kind, place, options.report)
+    error = item.get("error")
+    parent = item.get("parent_id")
+    span = Span(
+        span_id=span_id,
+        parent_id=None if parent is None else str(parent),
+        name=name,
+        kind=kind,
+        start=seconds(item.get("started_at")),
+        end=seconds(item.get("ended_at")),
+        inputs=inputs,
+        outputs=outputs,
+        status="ERROR" if error else "UNSET",
+        error=_error(error) if error else None,
+        attributes=_usage(data) if kind is SpanKind.LLM else {},
+    )
+    return replace(span, **{key: mend_value(getattr(span, key), f"{place}, {key}", options) for key in _TEXT_FIELDS})
+
+
+_Read = tuple[str, SpanKind, JSON, JSON]
+
+
+def _agent(data: Mapping[str, JSON]) -> _Read:
+    return str(data.get("name") or "agent"), SpanKind.AGENT, None, None
+
+
+def _with_tools(span: Span, data: Mapping[str, JSON]) -> Span:
+    """The agent with the names of its tools, and of the agents that it may hand over to, beside its goal."""
+    had = {key: data[key] for key in ("tools", "handoffs") if span.kind is SpanKind.AGENT and data.get(key)}
+    if not had:
+        return span
+    goal = {"messages": [{"role": "user", "content": span.inputs}]} if span.inputs else {}
+    return replace(span, inputs={**goal, **had})
+
+
+def _generation(data: Mapping[str, JSON]) -> _Read:
+    config = data.get("model_config")
+    inputs, outputs = llm_contents(data.get("input"), data.get("output"), get(config, "tools"))
+    return str(data.get("name") or "generation"), SpanKind.LLM, inputs, outputs
+
+
+def _response(data: Mapping[str, JSON]) -> _Read:
+    response = decoded(first(data.get("response"), data.get("output")))
+    answer = {**response, "object": "response"} if isinstance(get(response, "output"), list) else response
+    inputs, outputs = llm_contents(data.get("input"), answer, data.get("tools"), data.get("instructions"))
+    return "response", SpanKind.LLM, inputs, outputs
+
+
+def _function(data: Mapping[str, JSON]) -> _Read:
+    return str(data.get("name") or "function"), SpanKind.TOOL, data.get("input"), data.get("output")
+
+
+def _handoff(data: Mapping[str, JSON]) -> _Read:
+    to = {"to_agent": data.get("to_agent")}
+    return "handoff", SpanKind.CHAIN, {"from_agent": data.get("from_agent")}, to
+
+
+def _guardrail(data: Mapping[str, JSON]) -> _Read:
+    given, triggered = data.get("input"), {"triggered": data.get("triggered")}
+    return str(data.get("name") or "guardrail"), SpanKind.GUARDRAIL, given, triggered
+
+
+def _mcp_tools(data: Mapping[str, JSON]) -> _Read:
+    return "mcp_tools", SpanKind.CHAIN, {"server": data.get("server")}, {"tools": data.get("result")}
+
+
+def _other(data: Mapping[str, JSON]) -> _Read:
+    """A custom span, or one of a kind that came later. The SDK's own, for a run and its turns, say nothing more."""
+    kind, name = str(data.get("type") or ""), str(data.get("name") or data.get("type") or "span")
+    if kind == "custom":
+        held = data.get("data")
+        return name, SpanKind.CHAIN, None if get(held, "sdk_span_type") else held, None
+    if kind in _AUDIO:
+        return name, SpanKind.CHAIN, *(_without_audio(data.get(key)) for key in ("input", "output"))
+    known = {"type", "name", "input", "output"}
+    rest = {key: value for key, value in data.items() if key not in known and value is not None}
+    return name, SpanKind.UNKNOWN, first(data.get("input"), rest or None), data.get("output")
+
+
+_READ: dict[str, Callable[[Mapping[str, JSON]], _Read]] = {
+    **{"agent": _agent, "generation": _generation, "response": _response, "function": _function},
+    **{"handoff": _handoff, "guardrail": _guardrail, "mcp_tools": _mcp_tools},
+}
+
+
+def _without_audio(value: JSON) -> JSON:
+    if not isinstance(value, dict) or not isinstance(value.get("data"), str):
+        return value
+    return {**value, "data": f"[audio, {len(value['data'])} characters of base64]"} if value["data"] else None
+
+
+def _error(error: JSON) -> str:
+    message, data = get(error, "message"), get(error, "data")
+    if message is None:
+        return str(error)
+    return f"{message}: {data}" if data else str(message)
+
+
+def _usage(data: Mapping[str, JSON]) -> dict[str, JSON]:
+    response = get(data, "response")
+    usage = first(data.get("usage"), get(response, "usage"))
+    own = {
+        "prompt": ("input_tokens", "prompt_tokens"),
+        "completion": ("output_tokens", "completion_tokens"),
+        "total": ("total_tokens", "total"),
+    }
+    counts = {name: first(*(get(usage, key) for key in keys)) for name, keys in own.items()}
+    tokens = {name: int(count) for name, count in counts.items() if isinstance(count, int | float)}
+    model = first(data.get("model"), get(response, "model"))
+    return {
+        **({"llm.token_count": tokens} if tokens else {}),
+        **({"llm.model_name": model} if isinstance(model, str) else {}),
+    }

@@ -1,0 +1,117 @@
+"""Cells of a table of labels as values. What is wrong with a cell is said without its place, which the caller adds."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+
+from labeled_traces.label import DIMENSIONS, SCORES, Impact
+from labeled_traces.names import did_you_mean
+from labeled_traces.trace import JSON, TraceError
+
+NONE = "none"
+"""Instead of a category or dimensions: the rater looked and found nothing."""
+_EXACT = 2**53
+_YEAR_5000 = 1e11
+_CODES = {code.lower(): name for name, code in DIMENSIONS.items()}
+
+
+def text(value: JSON) -> str:
+    """A cell as text without outer white space; a whole number that a table holds as a float loses its `.0`.
+
+    Raises:
+        TraceError: a float that is too large to be exact, so that an id has lost digits.
+    """
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        if abs(value) > _EXACT:
+            raise TraceError(f"{value!r} is a number that lost digits: accepted is the id as text")
+        return str(int(value))
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return str(value).strip()
+
+
+def dimensions(value: JSON) -> tuple[str, ...] | None:
+    """Names or short codes of dimensions, a list or a text with commas, semicolons or bars between them; None for none.
+
+    Raises:
+        TraceError: another name.
+    """
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            value = value.strip().strip("[]")
+    parts: Sequence[JSON] = value if isinstance(value, list) else re.split(r"[,;|]", text(value))
+    names = [name for name in (text(part).strip("'\" ") for part in parts) if name]
+    if [name.casefold() for name in names] == [NONE]:
+        return None
+    found = []
+    for part in names:
+        name = re.sub(r"[\W_]+", "_", part.casefold()).strip("_")
+        name = _CODES.get(name, name)
+        if name not in DIMENSIONS:
+            accepted = ", ".join(f"{known} ({code})" for known, code in DIMENSIONS.items())
+            raise TraceError(f"{part!r} is unknown{did_you_mean(name, DIMENSIONS)}: accepted are {accepted}, or {NONE}")
+        found.append(name)
+    return tuple(dict.fromkeys(found))
+
+
+def score(value: JSON) -> int | None:
+    """0-3, None where the cell is empty. Raises: TraceError, anything else."""
+    given = text(value)
+    if not given:
+        return None
+    try:
+        number = float(given)
+    except ValueError:
+        number = -1.0
+    if number not in SCORES or isinstance(value, bool):
+        raise TraceError(f"{given!r} is no score: accepted are 0 (an error of high impact), 1, 2 and 3 (no error)")
+    return int(number)
+
+
+def impact(value: JSON) -> Impact | None:
+    """None where the cell is empty. Raises: TraceError."""
+    given = text(value)
+    return Impact.parse(given) if given else None
+
+
+def step(given: str) -> int | None:
+    """A cell that counts steps; None where it is no whole number."""
+    return int(given) if re.fullmatch(r"[+-]?[0-9]{1,9}", given) else None
+
+
+def time(value: JSON) -> float | None:
+    """Seconds since the epoch, None where the cell is empty. Numbers may be seconds, milli-, micro- or nanoseconds; a
+    time without a zone is taken as UTC.
+
+    Raises:
+        TraceError: anything else.
+    """
+    given = text(value)
+    if not given:
+        return None
+    try:
+        number = float(given)
+    except ValueError:
+        try:
+            moment = datetime.fromisoformat(given)
+        except ValueError:
+            accepted = "accepted are ISO 8601 (2025-05-31T12:00:00Z) and seconds since the epoch"
+            raise TraceError(f"{given!r} is no time: {accepted}") from None
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    if not math.isfinite(number) or number < 0:
+        raise TraceError(f"{given!r} is no time: accepted are seconds since the epoch, 0 or more")
+    while number > _YEAR_5000:
+        number /= 1000
+    return number
