@@ -25,6 +25,7 @@ from judges.program import Knobs
 from judges.redact import check_endpoint, check_tracking_uri
 from labeled_traces.label import DIMENSIONS
 from labeled_traces.names import unknown
+from labeled_traces.raters import check_rule
 from pipeline.explain import explain, keys, not_text
 
 C = TypeVar("C", bound="Section")
@@ -95,15 +96,21 @@ class SimulatedData(Section):
 
 
 class DataConfig(Section):
-    """`path`: a file that `gpa-judges import` wrote; or `simulated`."""
+    """`path`: a file that `gpa-judges import` wrote; or `simulated`. `raters`: the rule that makes one voice of several
+    raters' labels in the file, see `labeled_traces.raters`; None: all are kept."""
 
     path: Path | None = None
+    raters: str | None = Field(default=None, exclude_if=lambda rule: rule is None)
     simulated: SimulatedData | None = None
 
     @model_validator(mode="after")
     def _one_source(self) -> DataConfig:
         if (self.path is None) == (self.simulated is None):
             raise ValueError("exactly one of `path` and `simulated` is needed")
+        if self.raters is not None and self.path is None:
+            raise ValueError("`raters` is accepted with `path` alone")
+        if self.raters is not None:
+            check_rule(self.raters)
         return self
 
 

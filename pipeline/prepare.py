@@ -16,6 +16,7 @@ from judges.models.limits import Limits
 from judges.program import JudgeSuite, seed_suite
 from labeled_traces.dataset import Dataset
 from labeled_traces.label import DIMENSIONS
+from labeled_traces.raters import load
 from labeled_traces.simulated import FaultRates, rate, shuffle_labels, simulate
 from labeled_traces.split import SplitManifest, make_split
 from labeled_traces.stable_split import places_of
@@ -131,7 +132,7 @@ def reopen(folder: RunFolder, config: ExperimentConfig, say: Say) -> Run:
     path = folder[DATA] if config.data.path is None else config.data.path
     suite = folder.suite(SEED)
     holistic = folder.suite(HOLISTIC) if config.judges.holistic else None
-    dataset, manifest = Dataset.load(path), SplitManifest.load(folder[SPLIT])
+    dataset, manifest = load(path, config.data.raters), SplitManifest.load(folder[SPLIT])
     manifest.check(dataset, f"put the data back as it was ({path}), since a run is validated on its own split alone")
     check_leak(dataset, manifest, suite, holistic)
     return _run(config, folder, dataset, manifest, (suite, holistic), build_settings(config), say)
@@ -140,7 +141,7 @@ def reopen(folder: RunFolder, config: ExperimentConfig, say: Say) -> Run:
 def load_data(config: ExperimentConfig) -> Dataset:
     """The file's rows, or the simulated ones with their rater's labels."""
     if config.data.path is not None:
-        return Dataset.load(config.data.path)
+        return load(config.data.path, config.data.raters)
     return simulated_data(config.data.simulated or SimulatedData())
 
 

@@ -66,18 +66,37 @@ def over_repeats(table: MatchTable) -> dict[str, Statistic]:
     flagged = np.column_stack([(reported == 1).sum(axis=(1, 2)), table.usable.sum(axis=(1, 2))]).astype(np.float64)
     return {
         "alpha": _alpha(counts, pairs, "nominal", units),
-        "raw_agreement": Statistic(
-            np.column_stack([pairs[:, [0, 3]].sum(axis=1), pairs.sum(axis=1)]), ratio, units, "fewer than 2 repeats"
-        ),
+        "raw_agreement": _raw(pairs, 2, units, "fewer than 2 repeats"),
         "reported_share": Statistic(flagged, ratio, int(table.usable.sum()), "no usable judgments"),
         "alpha_scores": _alpha(score_counts, score_pairs, "ordinal", score_units),
         "std": Statistic(_deviations(table.scores), ratio, score_units, "fewer than 2 repeats"),
     }
 
 
-def _alpha(counts: Ints, pairs: Floats, level: str, units: int) -> Statistic:
+def among_raters(values: Ints, size: int, level: str, place: Ints, traces: int) -> dict[str, Statistic]:
+    """`alpha` and the share of pairs of raters that say the same, `raw_agreement`.
+
+    Args:
+        values: (U, D, R) what each rater said of a unit, 0 ... size - 1, -1 where missing; a pair (u, d) is one unit.
+        place: (U) the trace that a unit is of, of so many `traces`.
+    """
+    counts = _counts(values, size)
+    of_units = _coincidences(counts)
+    pairs = np.zeros((traces, size * size))
+    np.add.at(pairs, place, of_units)
+    units = int((counts.sum(axis=2) > 1).sum())
+    few = "nothing that two raters have judged"
+    return {"alpha": _alpha(counts, pairs, level, units, few), "raw_agreement": _raw(pairs, size, units, few)}
+
+
+def _raw(pairs: Floats, size: int, units: int, few: str) -> Statistic:
+    same = pairs[:, [value * (size + 1) for value in range(size)]].sum(axis=1)
+    return Statistic(np.column_stack([same, pairs.sum(axis=1)]), ratio, units, few)
+
+
+def _alpha(counts: Ints, pairs: Floats, level: str, units: int, few: str = "fewer than 2 repeats") -> Statistic:
     size = counts.shape[2]
-    reason = f"alpha undefined: {NO_VARIATION if units else 'fewer than 2 repeats'}"
+    reason = f"alpha undefined: {NO_VARIATION if units else few}"
     observed = reference_alpha(counts.reshape(-1, size), level)
     return Statistic(pairs, lambda sums: alpha(sums.reshape(-1, size, size), level), units, reason, observed)
 

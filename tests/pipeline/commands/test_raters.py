@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from labeled_traces.dataset import Dataset
+from labeled_traces.simulated import FaultRates, rate, simulate
+from pipeline.cli import main
+from pipeline.config import DataConfig, ExperimentConfig, PipelineError, validated
+from pipeline.prepare import load_data
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    rows = simulate(20, 0, FaultRates().scaled(2.0))
+    pairs = zip(rate(rows, 1, rater="ann"), rate(rows, 2, rater="bob"), strict=True)
+    both = [replace(a, errors=a.errors + b.errors, scores=a.scores + b.scores, raters=("ann", "bob")) for a, b in pairs]
+    Dataset(both).save(tmp_path / "data.jsonl")
+    return tmp_path / "data.jsonl"
+
+
+def test_simulated_raters(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["raters", str(data)]) == 0
+    shown = capsys.readouterr().out
+    for line in ("whole runs read: ann 20, bob 20; by two or more: 20", "ann by bob", "where they disagree: "):
+        assert line in shown
+    assert main(["raters", str(data), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["pairs"][0]["localization"][1]["labels_of"] == "bob"
+    assert 0.5 < document["ceiling"]["total"]["localization"]["value"] < 1
+    assert {"trace_id", "span_id", "said"} in [set(row) for row in document["disagreements"]]
+
+
+def test_reduced_data_as_a_file_and_in_an_experiment(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = data.parent / "majority.jsonl"
+    assert main(["raters", str(data), "--reduce", "majority", "--out", str(out)]) == 0
+    config = validated(ExperimentConfig, {"name": "x", "data": {"path": str(data), "raters": "majority"}}, "x.yaml")
+    assert load_data(config).hash == Dataset.load(out).hash != Dataset.load(data).hash
+    assert main(["raters", str(data), "--reduce", "mayority", "--out", str(out)]) == 2
+    assert "did you mean `majority`?" in capsys.readouterr().err
+    assert main(["raters", str(data), "--reduce", "union"]) == 2
+    with pytest.raises(PipelineError, match="accepted are majority, union, newest, rater:NAME"):
+        validated(ExperimentConfig, {"name": "x", "data": {"path": "d", "raters": "most"}}, "x.yaml")
+    assert "raters" not in DataConfig(path=data).model_dump(), "runs without a rule keep their names"
