@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from labeled_traces.dataset import Dataset, LabeledTrace
 from labeled_traces.readers import (
+    adk,
     agent_error_bench,
     agent_process_bench,
     agentrx,
@@ -24,6 +25,7 @@ from labeled_traces.readers import (
     openinference,
     otlp,
     rows,
+    smolagents,
     trail,
     trulens,
     who_and_when,
@@ -50,12 +52,14 @@ class Reader:
 READERS: dict[str, Reader] = {
     "dataset": Reader(rows.role, rows.read, "trail"),
     "agentrx": Reader(agentrx.role, agentrx.read, "agentrx"),
+    "adk": Reader(adk.role, adk.read, "trail"),
     "langfuse": Reader(langfuse.role, langfuse.read, "trail"),
     "langsmith": Reader(langsmith.role, langsmith.read, "trail"),
     "mlflow": Reader(mlflow.role, mlflow.read, "trail"),
     "trail": Reader(trail.role, trail.read, "trail"),
     "otlp": Reader(otlp.role, otlp.read, "trail"),
     "openai_agents": Reader(openai_agents.role, openai_agents.read, "trail"),
+    "smolagents": Reader(smolagents.role, smolagents.read, "trail"),
     "openinference": Reader(openinference.role, openinference.read, "trail"),
     "trulens": Reader(trulens.role, trulens.read, "trail"),
     "mp_bench": Reader(mp_bench.role, mp_bench.read, "mp_bench"),
@@ -210,8 +214,6 @@ _ACCEPTED = (
     "that --format names, and what import writes {trace: {trace_id, spans}}"
 )
 _OTHERS = {
-    "a session of Google's ADK": {"app_name", "events"},
-    "an evaluation set of Google's ADK": {"eval_set_id"},
     "an ATIF trajectory": {"schema_version", "steps"},
 }
 """What other systems write, by the keys that show it; named in the error."""

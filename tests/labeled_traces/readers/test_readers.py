@@ -89,7 +89,6 @@ def test_what_is_no_known_format_names_the_known_ones(tmp_path: Path, value: JSO
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ({"app_name": "x", "events": []}, "it seems to be a session of Google's ADK"),
         ({"colour": 1, "age": 2}, r"\(keys: age, colour\): accepted are MLflow traces"),
         (3, r"\(a int\): accepted are .*OTLP"),
     ],
@@ -193,6 +192,8 @@ def test_every_reader_gives_unique_ids_and_rows_that_survive_a_round_trip(
         "otlp": shared_data / "formats" / "captured" / "google_adk_otlp_json.json",
         "trail": write(tmp_path / "trail.json", NESTED),
         "mlflow": shared_data / "formats" / "captured" / "mlflow_langgraph_autolog.json",
+        "adk": shared_data / "formats" / "adk",
+        "smolagents": shared_data / "formats" / "captured" / "smolagents_memory_full_steps.json",
         "langfuse": shared_data / "formats" / "langfuse",
         "langsmith": shared_data / "formats" / "captured" / "langsmith_runs_langgraph.json",
         "openai_agents": write(tmp_path / "openai_agents.json", RECORDS["openai_agents"]),
@@ -214,6 +215,8 @@ RECORDS: dict[str, JSON] = {
         "data": {"spans": [{"span_id": "1" * 16, "attributes": {"mlflow.spanInputs": '"hi"'}}]},
     },
     "langfuse": {"trace": {"id": "t"}, "observations": [{"id": "a", "type": "SPAN", "input": "hi"}]},
+    "adk": {"id": "t", "app_name": "a", "events": [{"author": "user", "content": {"parts": [{"text": "hi"}]}}]},
+    "smolagents": {"task": "hi", "task_images": None},
     "langsmith": {"id": "t", "run_type": "chain", "inputs": {"q": "hi"}},
     "openai_agents": {"object": "trace.span", "id": "a", "trace_id": "t", "span_data": {"type": "x", "input": "hi"}},
     "trulens": {

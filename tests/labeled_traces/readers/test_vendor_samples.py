@@ -36,10 +36,25 @@ BY_HAND = {
     "langfuse/vercel-aisdk-2025-11-17.trace.json": Counts(3, 1, 1, 1, (62, 85, 147), 0),
     # The tool that raised, the node around it, and the graph that died of it.
     "captured/langsmith_runs_langgraph.json": Counts(11, 1, 2, 3, None, 3),
+    # 3 events of the model, 2 calls of a tool (one says status: error), the session around them.
+    "captured/adk_session.json": Counts(6, 1, 3, 2, (30, 15, 45), 1),
+    # 5 agents; 6 events of a model; 2 handovers.
+    "adk/sample.session.json": Counts(13, 5, 6, 2, None, 0),
+    "adk/successful_test.session.json": Counts(5, 1, 3, 1, None, 0),
+    # 4 turns, each with what was asked and an answer; 1 + 1 + 4 + 1 tools used; the session around them.
+    "adk/order_query.test.json": Counts(16, 1, 4, 7, None, 0),
+    # A plan and 3 actions, each of which runs code once; the first time it fails.
+    "captured/smolagents_memory_full_steps.json": Counts(8, 1, 4, 3, None, 1),
 }
 """Sample -> what it holds."""
 
-FORMATS = [("langfuse/", "langfuse"), ("langsmith", "langsmith")]
+FORMATS = [
+    ("langfuse/", "langfuse"),
+    ("langsmith", "langsmith"),
+    ("adk_session", "adk"),
+    ("adk/", "adk"),
+    ("smol", "smolagents"),
+]
 """Part of a sample's name, its format."""
 
 SHOWN = {
@@ -67,6 +82,26 @@ SHOWN = {
     "langfuse/vercel-aisdk-2025-11-17.trace.json": (
         *("What is the weather like today in San Francisco?", "Get the weather in a location"),
         *('getWeather({"location": "San Francisco"})', '"temperature": 64'),
+    ),
+    "captured/adk_session.json": (
+        *("Weather in München? 🌧️", 'get_weather({"city": "boom"})', "Unknown city", "It is rainy in München."),
+    ),
+    "adk/sample.session.json": (
+        "factors that affect floods",
+        "research_plan_agent",
+        '"target_agent_name"',
+        "## Flooding in",
+    ),
+    "adk/successful_test.session.json": (
+        "Call tools",
+        '"data_three"',
+        "update data_one to be RRRR",
+        "OK. I've updated",
+    ),
+    "adk/order_query.test.json": ("Send an email to user user_a", '{"order_id": "4"}', "has placed one order"),
+    "captured/smolagents_memory_full_steps.json": (
+        *("How long is the equator? 🌍", "You are an expert assistant", "1. Search radius.", "HTTP 404 Not Found"),
+        *("r = web_search(query=", "Equatorial radius 6378.1 km", "40074.750358"),
     ),
     "captured/langsmith_runs_langgraph.json": (
         *("[user] How long is the equator? 🌍", "You are a careful agent.", '[tools] ["search", "calc"]'),

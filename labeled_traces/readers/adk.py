@@ -1,0 +1,103 @@
+"""Google's ADK: sessions `{id, app_name, events}` and evaluation sets `{eval_set_id, eval_cases}`.
+
+A session is one trace, whatever its number of turns: every event of an agent is a call of a model, its function calls
+are tools below it. The first agent is the root; agents that it hands over to stand below it, one span a turn. A case
+of an evaluation set is the conversation that was recorded for it (`eval_set_id:eval_id`), presumed to be right; its
+rubrics and the state that it expects are kept from the judges. Names may be in camelCase, as ADK's server writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from labeled_traces.dataset import LabeledTrace
+from labeled_traces.readers.adk_events import adk_field, session_spans
+from labeled_traces.readers.attributes import first, get
+from labeled_traces.readers.groups import task_group
+from labeled_traces.readers.records import read_files
+from labeled_traces.readers.repair import build_trace, mend_value
+from labeled_traces.readers.report import ReadOptions
+from labeled_traces.trace import JSON, TraceError
+
+_ACCEPTED = "accepted are sessions {id, app_name, events} and evaluation sets {eval_set_id, eval_cases}"
+_EXPECTED = ("rubrics", "final_session_state")
+"""What a case of an evaluation set says of the right answer beside its conversation."""
+
+
+def role(record: JSON) -> str | None:
+    """`traces` for sessions and evaluation sets, None for anything else."""
+    if not isinstance(record, dict):
+        return None
+    own = {"app_name", "appName", "event_logs", "past_events", "last_update_time", "lastUpdateTime"}
+    session = "id" in record and isinstance(record.get("events"), list) and bool(own & record.keys())
+    return "traces" if session or isinstance(adk_field(record, "eval_cases"), list) else None
+
+
+def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, LabeledTrace]]:
+    """(place, row) pairs. Records that cannot be read are left out.
+
+    Raises:
+        TraceError: labels, which this format does not have.
+    """
+    if options.labels:
+        raise TraceError(f"{options.labels[0]}: this format has no labels of its own: accepted are its traces alone")
+    for where, record in read_files(paths, options.report):
+        cases = adk_field(record, "eval_cases") if isinstance(record, dict) else None
+        for number, item in enumerate(cases if isinstance(cases, list) else [record]):
+            place = where if item is record else f"{where}, eval_cases[{number}]"
+            try:
+                if item is not record:
+                    yield place, _case(item, record, place, options)
+                elif role(record) is None:
+                    raise TraceError(f"{where}: nothing of Google's ADK: {_ACCEPTED}")
+                else:
+                    yield where, _session(record, where, options)
+            except TraceError as error:
+                options.report.leave_out(error)
+
+
+def _session(record: Mapping[str, JSON], where: str, options: ReadOptions) -> LabeledTrace:
+    events = record["events"]
+    trace_id = str(record.get("id") or "").strip()
+    if not trace_id or not events or not all(isinstance(event, dict) for event in events):
+        raise TraceError(f"{where}: accepted is a session with an id and at least one event")
+    name = str(first(adk_field(record, "app_name"), record.get("current_agent_name")) or "")
+    logs = record.get("event_logs")
+    spans = session_spans(name, events, logs if isinstance(logs, list) else [], where, options)
+    trace = build_trace(trace_id, spans, "none", where, options)
+    about = mend_value({"source": "adk", "session": trace_id, "app": name}, where, options)
+    return LabeledTrace(trace, group=task_group(trace), clean="unknown", metadata=about)
+
+
+def _case(case: JSON, record: Mapping[str, JSON], where: str, options: ReadOptions) -> LabeledTrace:
+    turns = get(case, "conversation")
+    name = str(adk_field(case, "eval_id") or "") if isinstance(case, dict) else ""
+    if not isinstance(turns, list) or not turns or not all(isinstance(turn, dict) for turn in turns) or not name:
+        raise TraceError(f"{where}: holds no recorded conversation: accepted is {{eval_id, conversation: [...]}}")
+    for key in _EXPECTED:
+        options.report.strip(f"eval_cases.{key}", 1 if adk_field(case, key) else 0)
+    given = adk_field(case, "session_input")
+    app = str(adk_field(given, "app_name") or "agent") if isinstance(given, dict) else "agent"
+    trace_id = f"{adk_field(record, 'eval_set_id') or 'eval_set'}:{name}"
+    events = [event for number, turn in enumerate(turns) for event in _events(turn, number, app)]
+    trace = build_trace(trace_id, session_spans(app, events, [], where, options), "none", where, options)
+    about = mend_value({"source": "adk", "app": app}, where, options)
+    return LabeledTrace(trace, group=f"task {name}", clean="presumed", metadata=about)
+
+
+def _events(turn: Mapping[str, JSON], number: int, app: str) -> Iterator[dict[str, JSON]]:
+    """A recorded turn as the events that a session would hold."""
+    about = {"invocation_id": adk_field(turn, "invocation_id"), "timestamp": adk_field(turn, "creation_timestamp")}
+    said = adk_field(turn, "intermediate_data") or {}
+    rows = adk_field(said, "invocation_events")
+    own: list[JSON] = [{"author": "user", "content": adk_field(turn, "user_content")}]
+    own += rows if isinstance(rows, list) else []
+    for key, part in (("tool_uses", "function_call"), ("tool_responses", "function_response")):
+        used = adk_field(said, key) or []
+        own += [{"author": app, "content": {"role": "model", "parts": [{part: one}]}, "recorded": True} for one in used]
+    for author, parts in adk_field(said, "intermediate_responses") or []:
+        own.append({"author": author, "content": {"role": "model", "parts": parts}})
+    own.append({"author": app, "content": adk_field(turn, "final_response")})
+    for place, event in enumerate(own):
+        yield {**about, "id": f"turn-{number}-{place}", **event}
