@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TypeAlias
 
 from labeled_traces.files import parse_json, read_lines, write_lines
 from labeled_traces.json_record import error_from, filled, get, score_from, span_from
@@ -16,6 +17,7 @@ from labeled_traces.label import DIMENSIONS, NOT_PLACED, SCORES, ErrorLabel, Sco
 from labeled_traces.quick_json import dumps
 from labeled_traces.trace import JSON, Trace, TraceError, text_hash
 
+_Refuse: TypeAlias = Callable[[TraceError], None]
 CLEAN = ("checked", "presumed", "partial", "unknown")
 
 
@@ -170,7 +172,7 @@ class Dataset:
         Raises:
             TraceError: a value that JSON does not have (NaN, a set ...).
         """
-        write_lines(Path(path), (_line(row) for row in self))
+        write_lines(Path(path), (line(row) for row in self))
 
     @classmethod
     def load(cls, path: Path) -> Dataset:
@@ -187,7 +189,7 @@ class Dataset:
 
 
 def read_rows(path: Path) -> Iterator[LabeledTrace]:
-    """The rows of a file that `Dataset.save` wrote, one in memory at a time; repeated ids are not looked for.
+    """The rows of a file that `Dataset.save` wrote, one in memory at a time; ids may come twice.
 
     Raises:
         TraceError: a line that is not a labelled trace.
@@ -261,17 +263,19 @@ def _by_id(
         if trace_id not in found:
             found[trace_id] = (place, row)
             continue
-        first_place, first = found[trace_id]
-        if first.hash != row.hash:
-            what = "labels" if first.trace == row.trace else "content"
-            leave_out(
-                TraceError(
-                    f"trace {trace_id!r} is at {first_place} and, with other {what}, at {place}: ids must differ"
-                )
-            )
-            continue
-        warn(f"trace {trace_id!r} is at {first_place} and, unchanged, at {place}: kept once")
+        twice(*found[trace_id], place, row, warn, leave_out)
     return {trace_id: row for trace_id, (_, row) in found.items()}
+
+
+def twice(
+    first_place: str, first: LabeledTrace, place: str, row: LabeledTrace, say: Callable[[str], None], refuse: _Refuse
+) -> None:
+    """Says that a second row has the id of the first."""
+    same = f"trace {row.trace_id!r} is at {first_place} and"
+    if first.hash == row.hash:
+        return say(f"{same}, unchanged, at {place}: kept once")
+    what = "labels" if first.trace == row.trace else "content"
+    return refuse(TraceError(f"{same}, with other {what}, at {place}: ids must differ"))
 
 
 def _refuse(error: TraceError) -> None:
@@ -283,12 +287,12 @@ def _warn(message: str) -> None:
 
 
 def _numbered_rows(path: Path) -> Iterator[tuple[int, LabeledTrace]]:
-    for number, line in read_lines(path):
+    for number, text in read_lines(path):
         where = f"{path}, line {number}"
-        yield number, from_json(parse_json(line, where), where)
+        yield number, from_json(parse_json(text, where), where)
 
 
-def _line(row: LabeledTrace) -> str:
+def line(row: LabeledTrace) -> str:
     try:
         return dumps(to_json(row)).decode()
     except (TypeError, ValueError) as error:

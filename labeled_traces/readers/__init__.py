@@ -5,11 +5,11 @@ To add a format: a module with `role` and `read`, and a line in READERS.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from labeled_traces.dataset import Dataset, LabeledTrace
 from labeled_traces.readers import (
@@ -70,6 +70,9 @@ READERS: dict[str, Reader] = {
 
 
 Paths: TypeAlias = Path | str | Iterable[Path | str]
+Rows: TypeAlias = Iterator[tuple[str, LabeledTrace]]
+Into = TypeVar("Into", bound=Sized)
+TWICE = "trace twice, kept once"
 
 
 def sniff(path: Path) -> str:
@@ -92,7 +95,29 @@ def read(
 ) -> tuple[Dataset, ReadReport]:
     """Labelled traces out of files and folders. What cannot be read is left out, and the report says so.
 
+    Arguments and errors are those of `read_into`.
+    """
+    return read_into(_dataset, paths, format, labels, taxonomy, strict, allow_missing, table)
+
+
+def _dataset(rows: Rows, report: ReadReport) -> Dataset:
+    return Dataset.from_places(rows, lambda message: report.add(TWICE, message), report.leave_out)
+
+
+def read_into(
+    into: Callable[[Rows, ReadReport], Into],
+    paths: Paths,
+    format: str = "auto",
+    labels: Paths | None = None,
+    taxonomy: str | Path | Taxonomy | None = None,
+    strict: bool = False,
+    allow_missing: bool = False,
+    table: TableForm | None = None,
+) -> tuple[Into, ReadReport]:
+    """As `read`, for more traces than memory holds: `into` takes the (place, row) pairs one by one.
+
     Args:
+        into: its result has a length, the number of different traces.
         paths: traces; label files among them are used as labels.
         format: a name of READERS, or `auto`.
         labels: further label files or folders.
@@ -126,19 +151,15 @@ def read(
     said = LabelTable.load(tables, table or TableForm(), options) if tables else None
     read_rows = restore(reader.read(trace_files, options), report)
     with _one_of(files):
-        dataset = Dataset.from_places(
-            said.join(read_rows) if said else read_rows,
-            lambda message: report.add("trace twice, kept once", message),
-            report.leave_out,
-        )
-    if not dataset:
+        taken = into(said.join(read_rows) if said else read_rows, report)
+    if not len(taken):
         raise report.nothing_read() or TraceError(f"{files[0]}: holds no trace")
-    if report.counts.get(NO_CONTENT, 0) >= len(dataset):
+    if report.counts.get(NO_CONTENT, 0) >= len(taken):
         raise TraceError(
             f"{report.examples[NO_CONTENT][0]}: {NO_CONTENT}, and so is every trace that was read: accepted are spans "
             "with input.value and output.value, messages (llm.*, gen_ai.*), mlflow.spanInputs and mlflow.spanOutputs"
         )
-    return dataset, report
+    return taken, report
 
 
 def _files(paths: Paths, report: ReadReport, suffixes: Sequence[str] = SUFFIXES) -> list[Path]:

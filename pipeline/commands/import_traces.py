@@ -1,16 +1,11 @@
 from __future__ import annotations
 
 import argparse
-from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from pipeline.commands.output import Output, save_new
-from pipeline.commands.reading import add_reading, read_traces
+from pipeline.commands.output import Output, check_same
+from pipeline.commands.reading import add_reading, read_traces_into
 from pipeline.hints import command
-
-if TYPE_CHECKING:
-    from labeled_traces.dataset import Dataset
 
 HELP = "Read traces and their labels from other systems' files into one file."
 EXAMPLES = """\
@@ -32,17 +27,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, out: Output) -> int:
-    from labeled_traces.files import check_writable
-    from labeled_traces.groups import crowded
+    from labeled_traces.readers import TWICE
     from labeled_traces.readers.joining import unjoined_lines
+    from labeled_traces.row_file import RowFile
     from pipeline.results import counted_labels
+    from pipeline.tally import Tally
 
-    check_writable(args.out)
-    dataset, report = read_traces(args)
-    save_new(args.out, dataset.save, force=args.force)
-    if group := crowded(tuple(dataset)):
-        report.add("group with more than a fifth of all traces", group)
-    counts = label_counts(dataset, report.unmapped)
+    tally = Tally()
+    with RowFile(args.out) as file:
+        _, report = read_traces_into(
+            args,
+            lambda rows, said: file.fill(rows, lambda twice: said.add(TWICE, twice), said.leave_out, tally.add),
+        )
+        if group := tally.crowded(file):
+            report.add("group with more than a fifth of all traces", group)
+        if not args.force:
+            check_same(args.out, file.new)
+        file.keep()
+    counts = tally.counts(report.unmapped)
     lines = [f"{counts['traces']} traces: {counts['labelled']} with labels, {counts['clean']} clean"]
     if counts["unknown"]:
         lines[0] += (
@@ -62,6 +64,9 @@ def run(args: argparse.Namespace, out: Output) -> int:
         lines.append(f"  not in the taxonomy: {counts['unmapped']} labels, judged by no dimension: {names}")
         lines.append("    add them to a taxonomy file: --taxonomy FILE (as labeled_traces/taxonomies/trail.yaml)")
     lines += [*report.notes, *unjoined_lines(report)]
+    if report.stripped:
+        lines.append("kept from the judges, as it may hold the answer:")
+        lines += [f"  {name}: {count} x" for name, count in report.stripped.most_common()]
     if report.counts:
         lines += ["warnings:", *(f"  {line}" for line in report.lines())]
     lines += [f"data: {args.out}", "", "Next:"]
@@ -73,34 +78,9 @@ def run(args: argparse.Namespace, out: Output) -> int:
             "data": str(args.out),
             **counts,
             "unjoined": report.unjoined,
+            "stripped": dict(report.stripped),
             "notes": report.notes,
             "warnings": report.to_json(),
         },
     )
     return 0
-
-
-def label_counts(dataset: Dataset, unmapped: Counter[str]) -> dict[str, Any]:
-    """Traces and labels: how many, and of which dimensions. A label of two dimensions counts in both.
-
-    `unmapped`: labels by categories that the taxonomy does not have; they are not counted as outside GPA.
-    """
-    from labeled_traces.label import DIMENSIONS
-
-    errors = [error for row in dataset for error in row.errors]
-    found = Counter(name for error in errors for name in error.dimensions)
-    clean = sum(row.is_clean for row in dataset)
-    labelled = sum(bool(row.errors or row.scores) and not row.is_clean for row in dataset)
-    return {
-        "traces": len(dataset),
-        "labelled": labelled,
-        "clean": clean,
-        "unknown": len(dataset) - labelled - clean,
-        "labels": len(errors),
-        "errors": sum(len(row.distinct_errors) for row in dataset),
-        "dimensions": {name: found[name] for name in DIMENSIONS},
-        "outside_gpa": sum(not error.dimensions and error.category not in unmapped for error in errors),
-        "unmapped": sum(not error.dimensions and error.category in unmapped for error in errors),
-        "scores": sum(len(row.scores) for row in dataset),
-        "hash": dataset.hash,
-    }

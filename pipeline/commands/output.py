@@ -47,11 +47,16 @@ def save_new(path: Path, save: Callable[[Path], object], *, force: bool) -> None
     Raises:
         PipelineError: a file with another content is there.
     """
-    from pipeline.config import PipelineError
-
     if path.exists() and not force:
         with tempfile.TemporaryDirectory() as folder:
             save(new := Path(folder) / path.name)
-            if not filecmp.cmp(path, new, shallow=False):
-                raise PipelineError(f"{path} is there with another content: accepted is a new name, or --force")
+            check_same(path, new)
     save(path)
+
+
+def check_same(path: Path, new: Path) -> None:
+    """Raises: PipelineError, if the file `path` is there with another content than the file `new`."""
+    from pipeline.config import PipelineError
+
+    if path.exists() and not filecmp.cmp(path, new, shallow=False):
+        raise PipelineError(f"{path} is there with another content: accepted is a new name, or --force")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Iterator, Sized
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from labeled_traces.dataset import Dataset
+    from labeled_traces.dataset import Dataset, LabeledTrace
     from labeled_traces.readers.report import ReadReport
+
+Into = TypeVar("Into", bound=Sized)
 
 
 def add_reading(parser: argparse.ArgumentParser, files: str = "files or folders") -> None:
@@ -37,8 +40,22 @@ def add_reading(parser: argparse.ArgumentParser, files: str = "files or folders"
 def read_traces(args: argparse.Namespace) -> tuple[Dataset, ReadReport]:
     """Raises: as `labeled_traces.readers.read`."""
     from labeled_traces.readers import read
+
+    return read(*_how(args))
+
+
+def read_traces_into(
+    args: argparse.Namespace, into: Callable[[Iterator[tuple[str, LabeledTrace]], ReadReport], Into]
+) -> tuple[Into, ReadReport]:
+    """Raises: as `labeled_traces.readers.read_into`."""
+    from labeled_traces.readers import read_into
+
+    return read_into(into, *_how(args))
+
+
+def _how(args: argparse.Namespace) -> tuple[Any, ...]:
     from labeled_traces.readers.table_columns import TableForm
 
     given = args.columns is not None or args.steps_from is not None
     table = TableForm.parse(args.columns or (), args.steps_from) if given else None
-    return read(args.files, args.format, args.labels, args.taxonomy, args.strict, args.allow_missing, table)
+    return args.files, args.format, args.labels, args.taxonomy, args.strict, args.allow_missing, table

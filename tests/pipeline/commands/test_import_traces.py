@@ -11,7 +11,7 @@ from labeled_traces.dataset import Dataset, LabeledTrace
 from labeled_traces.label import ScoreLabel
 from labeled_traces.trace import Span, Trace
 from pipeline.cli import main
-from pipeline.commands.import_traces import label_counts
+from pipeline.tally import Tally
 
 TRACE = {"trace_id": "ab", "spans": [{"span_id": "cd", "span_attributes": {"input.value": "hi"}}]}
 
@@ -76,8 +76,9 @@ def test_a_group_that_is_too_large_is_told_by_import_and_by_split(
 
 def test_a_trace_with_a_score_alone_is_one_that_people_looked_at() -> None:
     trace = Trace("t", (Span("a", None, "agent"),))
-    data = Dataset([LabeledTrace(trace, scores=(ScoreLabel("plan_quality", 3),), clean="unknown")])
-    counts = label_counts(data, Counter())
+    tally = Tally()
+    tally.add(LabeledTrace(trace, scores=(ScoreLabel("plan_quality", 3),), clean="unknown"))
+    counts = tally.counts(Counter())
     assert [counts[name] for name in ("labelled", "clean", "unknown")] == [1, 0, 0]
 
 
