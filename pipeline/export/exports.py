@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from labeled_traces.dataset import Dataset
+from labeled_traces.raters import load
 from labeled_traces.split import SplitManifest
 from labeled_traces.stable_split import Place, places_of
 from labeled_traces.trace import TraceError
@@ -28,7 +28,7 @@ def used_by(folder: RunFolder, config: ExperimentConfig) -> tuple[Used, str]:
     if places is not None:
         return Used.at(manifest, places), ""
     try:
-        dataset = Dataset.load(config.data.path or folder[DATA])
+        dataset = load(config.data.path or folder[DATA], config.data.raters)
         manifest.check(dataset)
     except (TraceError, OSError) as error:
         unknown = (
