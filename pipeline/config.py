@@ -97,8 +97,8 @@ class SimulatedData(Section):
 
 class DataConfig(Section):
     """`path`: a file that `gpa-judges import` wrote; or `simulated`. `raters`: the rule that makes one voice of several
-    raters' labels in the file, see `labeled_traces.raters`; None: all are kept. A split manifest must be of the same labels: of
-    the file that `gpa-judges raters --reduce` wrote."""
+    raters' labels in the file, see `labeled_traces.raters`; None: all are kept. A split manifest must be of
+    the same labels: of the file that `gpa-judges raters --reduce` wrote."""
 
     path: Path | None = None
     raters: str | None = Field(default=None, exclude_if=lambda rule: rule is None)
