@@ -14,6 +14,7 @@ from labeled_traces.readers.otel_span import TRACE_IDS, otel_id, read_spans, spa
 from labeled_traces.readers.recover import recovered
 from labeled_traces.readers.repair import build_trace, canonical_id, mend_value
 from labeled_traces.readers.report import INCOMPLETE, SPAN, ReadOptions
+from labeled_traces.readers.span_store import SpanStore
 from labeled_traces.trace import JSON, Span, TraceError
 
 LOG = "log"
@@ -43,15 +44,16 @@ def read_traces(
         form: how the ids of spans are written, see `canonical_id`.
     """
     annotations = Annotations.load(options)
+    store = SpanStore()
     traces: dict[str, _Gathered] = {}
     for where, record, path in spans:
         trace_id = trace_id_of(record, path, where, options)
         key = canonical_id(trace_id, ID_FORM)
-        gathered = traces.setdefault(key, _Gathered(where, trace_id))
+        gathered = traces.setdefault(key, _Gathered(where, trace_id, store))
         if LOG in record:
             gathered.add_event(record, where, options)
         else:
-            gathered.spans.append((where, record))
+            gathered.spans.append(store.put(where, record))
     for key in list(traces):
         gathered = traces.pop(key)
         found = list(gathered.read(lost, key, options))
@@ -68,7 +70,8 @@ class _Gathered:
 
     where: str
     trace_id: str
-    spans: list[tuple[str, Mapping[str, JSON]]] = field(default_factory=list)
+    store: SpanStore
+    spans: list[int] = field(default_factory=list)
     events: dict[str, list[tuple[str, JSON]]] = field(default_factory=dict)
 
     def add_event(self, record: Mapping[str, JSON], where: str, options: ReadOptions) -> None:
@@ -78,7 +81,7 @@ class _Gathered:
             options.report.add(_NO_GENAI_LOG, where)
 
     def read(self, lost: Counter[str], key: str, options: ReadOptions) -> Iterator[Span]:
-        for where, given in self.spans:
+        for where, given in self.store.get(self.spans):
             record = given
             said = [event for _, event in self.events.pop(span_id_of(record), ())] if self.events else []
             if said:
