@@ -15,7 +15,6 @@ def test_what_was_put_is_given_back_in_any_order(largest: int) -> None:
     given = [(f"line {n}", {"a": ["x" * n, None, 1.5, {"–": True}]}) for n in range(60)]
     places = [store.put(*one) for one in given]
     assert list(store.get(places[1::2] + places[::2])) == given[1::2] + given[::2]
-    store.close()
 
 
 def test_mixed_spans_on_disk_are_the_traces_that_they_are_in_memory(
