@@ -94,10 +94,15 @@ def _events(turn: Mapping[str, JSON], number: int, app: str) -> Iterator[dict[st
     own: list[JSON] = [{"author": "user", "content": adk_field(turn, "user_content")}]
     own += rows if isinstance(rows, list) else []
     for key, part in (("tool_uses", "function_call"), ("tool_responses", "function_response")):
-        used = adk_field(said, key) or []
+        used = _list(adk_field(said, key))
         own += [{"author": app, "content": {"role": "model", "parts": [{part: one}]}, "recorded": True} for one in used]
-    for author, parts in adk_field(said, "intermediate_responses") or []:
-        own.append({"author": author, "content": {"role": "model", "parts": parts}})
+    for pair in _list(adk_field(said, "intermediate_responses")):
+        if isinstance(pair, list) and len(pair) == 2:
+            own.append({"author": pair[0], "content": {"role": "model", "parts": pair[1]}})
     own.append({"author": app, "content": adk_field(turn, "final_response")})
     for place, event in enumerate(own):
         yield {**about, "id": f"turn-{number}-{place}", **event}
+
+
+def _list(value: JSON) -> list[JSON]:
+    return value if isinstance(value, list) else []

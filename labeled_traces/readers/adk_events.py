@@ -139,7 +139,9 @@ class _Session:
         self._asked = []
         usage = adk_field(event, "usage_metadata")
         counts = {name: adk_field(usage, key) for name, key in _TOKENS.items()}
-        tokens = {name: int(count) for name, count in counts.items() if isinstance(count, int | float)}
+        tokens = {
+            name: int(count) for name, count in counts.items() if isinstance(count, int | float) and abs(count) < 1e15
+        }
         model = first(adk_field(event, "model_version"), get(request, "model"))
         failed = bool(code or message)
         if self._last_text(messages) and parent == self._root.span_id:

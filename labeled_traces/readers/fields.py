@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from labeled_traces.trace import JSON, SpanKind
@@ -51,6 +52,11 @@ def span_kind(value: JSON) -> SpanKind:
     """An OpenInference kind in any case; UNKNOWN for anything else (OpenTelemetry's `Internal` ...)."""
     name = value.strip().upper() if isinstance(value, str) else ""
     return SpanKind(name) if name in SpanKind.__members__ else SpanKind.UNKNOWN
+
+
+def known_counts(counts: Mapping[str, JSON]) -> dict[str, int]:
+    """The counts (of tokens ...) that are numbers."""
+    return {name: int(n) for name, n in counts.items() if isinstance(n, int | float) and abs(n) < 1e15}
 
 
 def status(value: JSON) -> str:

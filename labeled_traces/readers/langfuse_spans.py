@@ -133,7 +133,9 @@ def _usage(item: Mapping[str, JSON]) -> dict[str, JSON]:
     usage = decoded(first(item.get("usageDetails"), item.get("usage_details"), item.get("usage")))
     own = {"prompt": ("input", "promptTokens"), "completion": ("output", "completionTokens"), "total": ("total", "")}
     counts = {name: first(*(get(usage, key) for key in keys)) for name, keys in own.items()}
-    tokens = {name: int(count) for name, count in counts.items() if isinstance(count, int | float)}
+    tokens = {
+        name: int(count) for name, count in counts.items() if isinstance(count, int | float) and abs(count) < 1e15
+    }
     model = first(item.get("model"), item.get("providedModelName"), item.get("provided_model_name"))
     return {
         **({"llm.token_count": tokens} if any(tokens.values()) else {}),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from labeled_traces.readers.attributes import decoded, first, get, inputs_and_outputs
-from labeled_traces.readers.fields import seconds
+from labeled_traces.readers.fields import known_counts, seconds
 from labeled_traces.readers.messages import llm_contents
 from labeled_traces.readers.repair import mend_value
 from labeled_traces.readers.report import ReadOptions
@@ -107,7 +107,7 @@ def _usage(run: Mapping[str, JSON], extra: JSON, outputs: JSON) -> dict[str, JSO
         (get(outputs, "usage"), own),
     ]
     found = ({name: get(used, key) for name, key in keys.items()} for used, keys in sources)
-    kept = ({name: int(n) for name, n in counts.items() if isinstance(n, int | float)} for counts in found)
+    kept = (known_counts(counts) for counts in found)
     tokens = next((counts for counts in kept if any(counts.values())), {})
     named = (get(metadata, "ls_model_name"), get(called, "model"), get(called, "model_name"))
     model = next((name for name in named if isinstance(name, str) and name), None)

@@ -154,8 +154,8 @@ def _message(raw: Mapping[str, JSON]) -> Iterator[JSON]:
     calls = [*_calls(raw)]
     content = raw.get("content")
     for block in content if isinstance(content, list) else []:
-        kind = get(block, "type")
-        if kind in _CALL_TYPES or (kind is None and get(block, "toolName")):
+        kind = str(get(block, "type") or "")
+        if kind in _CALL_TYPES or (not kind and get(block, "toolName")):
             calls.append(_call(block))
         elif kind in _RESULT_TYPES:
             given = first(block.get("content"), block.get("output"), block.get("result"))

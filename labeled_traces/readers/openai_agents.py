@@ -210,7 +210,9 @@ def _usage(data: Mapping[str, JSON]) -> dict[str, JSON]:
         "total": ("total_tokens", "total"),
     }
     counts = {name: first(*(get(usage, key) for key in keys)) for name, keys in own.items()}
-    tokens = {name: int(count) for name, count in counts.items() if isinstance(count, int | float)}
+    tokens = {
+        name: int(count) for name, count in counts.items() if isinstance(count, int | float) and abs(count) < 1e15
+    }
     model = first(data.get("model"), get(response, "model"))
     return {
         **({"llm.token_count": tokens} if tokens else {}),

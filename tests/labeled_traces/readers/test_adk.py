@@ -128,3 +128,15 @@ def test_an_evaluation_set(tmp_path: Path) -> None:
 def test_a_session_without_events_says_what_would_be_read(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="accepted is a session with an id and at least one event"):
         imported(tmp_path / "a.json", session())
+
+
+@pytest.mark.parametrize("given", [3, [3], ["helper"], {"a": 1}])
+def test_what_is_no_pair_and_no_count_is_passed_over(tmp_path: Path, given: JSON) -> None:
+    parts: JSON = {"parts": [{"text": "go"}]}
+    turn = {"user_content": parts, "intermediate_data": {"intermediate_responses": given, "tool_uses": True}}
+    case = {"eval_id": "e", "conversation": [turn]}
+    rows, _ = imported(tmp_path / "a.json", {"eval_set_id": "s", "eval_cases": [case]})
+    assert [span.name for span in rows["s:e"].trace.spans] == ["agent", "user"]
+    said = event(0, "a", {"text": "hi"}, usage_metadata={"prompt_token_count": float("inf"), "total_token_count": 3})
+    rows, _ = imported(tmp_path / "b.json", session(said))
+    assert rows["s1"].trace.by_id["e0"].attributes["llm.token_count"] == {"total": 3}
