@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from labeled_traces.files import parse_json, read_lines, read_text
+from labeled_traces.readers.json_array import is_large_array, read_array
 from labeled_traces.readers.report import FILE, ReadReport
 from labeled_traces.trace import JSON, TraceError
 
@@ -59,6 +60,9 @@ def read_records(path: Path, report: ReadReport) -> Iterator[tuple[str, JSON]]:
     Raises:
         TraceError: an empty file, or one without JSON; names file and line. Single bad lines are left out.
     """
+    if is_large_array(path):
+        yield from _large_array(path, report)
+        return
     lines = read_lines(path, report.leave_out)
     first = next(lines, None)
     if first is None:
@@ -85,6 +89,20 @@ def read_records(path: Path, report: ReadReport) -> Iterator[tuple[str, JSON]]:
             report.leave_out(error)
             continue
         yield from _items(where, value)
+
+
+def _large_array(path: Path, report: ReadReport) -> Iterator[tuple[str, JSON]]:
+    """One item after the other; where there is damage, the rest as a whole, which may mend it."""
+    count = 0
+    try:
+        for count, item in enumerate(read_array(path), 1):
+            yield f"{path}, record {count}", item
+    except TraceError as error:
+        try:
+            whole = list(_items(str(path), parse_mended(read_text(path), str(path), report)))
+        except TraceError:
+            raise error from None
+        yield from whole[count:]
 
 
 def first_record(path: Path) -> JSON:
