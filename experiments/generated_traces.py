@@ -9,6 +9,7 @@ import json
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from labeled_traces.dataset import LabeledTrace, to_json
@@ -233,13 +234,16 @@ FORMS: dict[str, Callable[[int], Iterator[str]]] = {
 """Name -> the pieces of a file, without end."""
 
 
-def write(path: str, form: str, megabytes: float, seed: int = 0) -> None:
+ARRAYS = ("dataset-array", "mlflow-array", "agentrx")
+
+
+def write(path: Path, form: str, megabytes: float, seed: int = 0) -> None:
     """Writes at least so many megabytes."""
     size = 0
-    with open(path, "w", encoding="utf-8") as file:
+    with path.open("w", encoding="utf-8") as file:
         for piece in FORMS[form](seed):
             size += file.write(piece)
             if size >= megabytes * 1e6:
                 break
-        if form in ("dataset-array", "mlflow-array", "agentrx"):
+        if form in ARRAYS:
             file.write("]\n")
