@@ -112,8 +112,13 @@ def _texts(value: JSON) -> Iterator[str]:
         yield " ".join(text)
 
 
+def words_of(text: str) -> list[str]:
+    """The words of a text; how they are written does not count (see `copied_runs`)."""
+    return _WORD.findall(_plain(text))
+
+
 def _runs(text: str, words: int) -> Iterator[tuple[str, ...]]:
-    found = _WORD.findall(_plain(text))
+    found = words_of(text)
     return zip(*(found[start:] for start in range(words)), strict=False)
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from labeled_traces.copied_text import copied_runs, said_in
 from labeled_traces.dataset import Dataset, LabeledTrace
 from labeled_traces.files import parse_json, read_text, write_lines
-from labeled_traces.groups import connected, keys
+from labeled_traces.groups import connected, keys, near
+from labeled_traces.near_duplicates import SHARED
 from labeled_traces.trace import JSON, TraceError, text_hash
 
 PARTS = ("trainset", "valset", "testset")
@@ -78,7 +79,7 @@ class SplitManifest:
         done where it is not.
 
         Raises:
-            LeakageError: two parts share a trace id, a group or a content.
+            LeakageError: two parts share a trace id, a group, a session or a content, or hold near-duplicates.
             TraceError: the data changed since it was split.
         """
         for one, other in combinations(PARTS, 2):
@@ -96,6 +97,15 @@ class SplitManifest:
                             f"{trace_id!r} in {part} and {first_id!r} in {first_part} have the same {key[0]}: "
                             "split again with make_split"
                         )
+        part_of = {trace_id: part for part, ids in self.parts.items() for trace_id in ids}
+        for link in near(dataset):
+            one, other = dataset.ids[link.first], dataset.ids[link.second]
+            if part_of[one] != part_of[other]:
+                raise LeakageError(
+                    f"{one!r} in {part_of[one]} and {other!r} in {part_of[other]} are near-duplicates: "
+                    f"{link.shared:.0%} of what tells one from other traces is in the other too (accepted is less than "
+                    f"{SHARED:.0%}): split again with make_split"
+                )
 
     def _check_data(self, dataset: Dataset, remedy: str) -> None:
         split = [trace_id for ids in self.parts.values() for trace_id in ids]
@@ -133,7 +143,8 @@ class SplitManifest:
 
 
 def make_split(dataset: Dataset, seed: int, fractions: tuple[float, float, float] = FRACTIONS) -> SplitManifest:
-    """Splits by whole groups: traces of one `group` or of one content stay together.
+    """Splits by whole groups: traces of one `group`, of one session or of one content (or nearly: see
+    `labeled_traces.near_duplicates`) stay together.
 
     Of several seeded orders the one is kept whose greedy assignment comes nearest to the wanted share of every
     (dimension, impact), of clean traces and of traces (least chi-square). Row order does not matter.
@@ -146,7 +157,7 @@ def make_split(dataset: Dataset, seed: int, fractions: tuple[float, float, float
     groups = _groups(dataset)
     if len(groups) < len(PARTS):
         raise TraceError(
-            f"{len(dataset)} traces in {len(groups)} groups (same task or same content): a split into "
+            f"{len(dataset)} traces in {len(groups)} groups (same task, session or content, or nearly): a split into "
             f"{', '.join(PARTS)} needs at least {len(PARTS)} groups"
         )
     strata = [sum((_strata(dataset[trace_id]) for trace_id in ids), Counter[str]()) for ids in groups]
@@ -218,7 +229,7 @@ def _sources(text: str) -> Iterator[str]:
 def _groups(dataset: Dataset) -> list[list[str]]:
     """Connected traces, each group sorted by id."""
     groups: dict[str, list[str]] = {}
-    for trace_id, group in sorted(zip(dataset.ids, connected(dataset), strict=True)):
+    for trace_id, group in sorted(zip(dataset.ids, connected(dataset, near(dataset)), strict=True)):
         groups.setdefault(group, []).append(trace_id)
     return list(groups.values())
 

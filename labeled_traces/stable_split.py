@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from labeled_traces.dataset import Dataset, LabeledTrace
-from labeled_traces.groups import connected
+from labeled_traces.groups import connected, near
 from labeled_traces.readers.groups import task_group
 from labeled_traces.split import PARTS, SplitManifest, manifest_of
 from labeled_traces.trace import text_hash
@@ -61,11 +61,11 @@ def stable_split(
     fractions: tuple[float, float, float],
     known: Mapping[str, str] = MappingProxyType({}),
 ) -> SplitManifest:
-    """Splits by tasks: traces of one group or of one content, over any number of these, stay together. A task that is
-    `known` (see `parts_by_key`) stays in its part; any other falls by a hash of its group (its content where it has
-    none), so that two data sets are split alike. Nothing is stratified, and a part can be empty."""
+    """Splits by tasks: traces of one group, session or content (or nearly so), over any number of these, stay together.
+    A task that is `known` (see `parts_by_key`) stays in its part; any other falls by a hash of its group (its content
+    where it has none), so that two data sets are split alike. Nothing is stratified, and a part can be empty."""
     tasks: dict[str, list[LabeledTrace]] = {}
-    for row, task in zip(dataset, connected(dataset), strict=True):
+    for row, task in zip(dataset, connected(dataset, near(dataset)), strict=True):
         tasks.setdefault(task, []).append(row)
     parts: dict[str, list[str]] = {part: [] for part in PARTS}
     for rows in tasks.values():

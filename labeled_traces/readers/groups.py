@@ -61,13 +61,18 @@ def task_group(trace: Trace) -> str:
     task = next((value for value in named if value), None)
     if task is not None:
         return f"task {task}"
-    goal = ""
+    goal = goal_of(trace)
+    return f"goal {text_hash(goal)[:16]}" if goal else ""
+
+
+def goal_of(trace: Trace) -> str:
+    """All that the run was given, in small letters, without times and ids of runs; empty if it is not there."""
+    first = ""
     for plain in _inputs(trace):
         if " " in plain:
-            goal = plain
-            break
-        goal = goal or plain
-    return f"goal {text_hash(goal)[:16]}" if goal else ""
+            return plain
+        first = first or plain
+    return first
 
 
 def _is_id(value: JSON) -> bool:
