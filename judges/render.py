@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from judges.fit import BYTES_PER_TOKEN, Block, Content, fit
-from judges.notation import (
-    ERROR,
-    INPUT,
-    OTHER,
-    OUTPUT,
-    SPAN,
-    TOOLS,
-    bare_or_quoted,
-    clean,
-    json_text,
-    quoted,
-    text_of,
-)
+from judges.handed_on import Told, without_wrappers
+from judges.messages import conversation
+from judges.notation import ERROR, INPUT, OTHER, OUTPUT, SPAN, TOOLS, bare_or_quoted, clean, json_text, quoted, text_of
 from labeled_traces.trace import JSON, Span, SpanKind, Trace
 
 NAME_LENGTH = 200
 """Longer span names are cut in the header line."""
-
-_NOTHING: tuple[JSON, ...] = (None, "", {}, [], {"messages": []})
 
 
 @dataclass(frozen=True)
@@ -46,11 +31,13 @@ def render(trace: Trace, token_limit: int) -> Rendering:
     """The trace as text of at most `token_limit` tokens.
 
     An LLM span shows only the messages that no earlier LLM span has shown; a set of tools is shown once; wrappers
-    are dropped and their children stand under the nearest span that is shown.
+    are dropped and their children stand under the nearest span that is shown. What is handed from step to step (the
+    state of a graph) shows only the messages that no model's and no tool's span shows.
     """
-    spans = _without_wrappers(trace)
+    told = Told.by(trace)
+    spans = without_wrappers(trace, told)
     seen = _Seen()
-    fitted = fit([_block(span, parent, seen) for span, parent in spans], token_limit)
+    fitted = fit([_block(told.without(span), parent, seen) for span, parent in spans], token_limit)
     shown = tuple(spans[i][0].span_id for i in fitted.kept)
     return Rendering(fitted.text, fitted.cut, estimate_tokens(fitted.text), shown)
 
@@ -58,29 +45,6 @@ def render(trace: Trace, token_limit: int) -> Rendering:
 def estimate_tokens(text: str) -> int:
     """UTF-8 bytes / 4, rounded up: near enough for limits and budgets, for any model."""
     return -(-len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN)
-
-
-def _without_wrappers(trace: Trace) -> list[tuple[Span, str | None]]:
-    """The spans that are shown, in walk order, each with the nearest parent that is shown."""
-    shown_as: dict[str | None, str | None] = {None: None}
-    spans = []
-    for span in trace.walk():
-        parent = shown_as[span.parent_id]
-        if _is_wrapper(trace, span):
-            shown_as[span.span_id] = parent
-        else:
-            shown_as[span.span_id] = span.span_id
-            spans.append((span, parent))
-    return spans
-
-
-def _is_wrapper(trace: Trace, span: Span) -> bool:
-    """A CHAIN or UNKNOWN span around others that adds no content of its own to theirs."""
-    children = trace.children(span.span_id)
-    if span.kind not in (SpanKind.CHAIN, SpanKind.UNKNOWN) or not children or span.error or span.status == "ERROR":
-        return False
-    own = {text_of(value) for value in (span.inputs, span.outputs) if value not in _NOTHING}
-    return not own or own <= {text_of(value) for child in children for value in (child.inputs, child.outputs)}
 
 
 class _Seen:
@@ -125,7 +89,7 @@ def _block(span: Span, parent: str | None, seen: _Seen) -> Block:
 
 
 def _inputs(span: Span, seen: _Seen) -> list[Content]:
-    history = _conversation(INPUT, span.inputs)
+    history = conversation(INPUT, span.inputs)
     if history is None:
         return _plain(INPUT, span.inputs)
     contents = []
@@ -138,57 +102,18 @@ def _inputs(span: Span, seen: _Seen) -> list[Content]:
     if span.kind is not SpanKind.LLM:
         return contents + [content for message in history for content in message]
     contents += seen.new_messages(history)
-    seen.add(history + (_conversation(INPUT, span.outputs) or []))
+    seen.add(history + (conversation(INPUT, span.outputs) or []))
     return contents
 
 
 def _outputs(span: Span) -> list[Content]:
-    conversation = _conversation(OUTPUT, span.outputs)
-    if conversation is None:
+    answers = conversation(OUTPUT, span.outputs)
+    if answers is None:
         return _plain(OUTPUT, span.outputs)
-    contents = [content for message in conversation for content in message]
+    contents = [content for message in answers for content in message]
     other = {key: value for key, value in span.outputs.items() if key != "messages"}
     return [*contents, Content(OUTPUT, f"[{OTHER}] ", json_text(other))] if other else contents
 
 
 def _plain(prefix: str, value: JSON) -> list[Content]:
     return [] if value is None else [Content(prefix, "", text_of(value))]
-
-
-def _conversation(prefix: str, value: JSON) -> list[list[Content]] | None:
-    """The messages of a conversation, None if the value is none."""
-    messages = value.get("messages") if isinstance(value, dict) else None
-    if not isinstance(messages, list) or not all(isinstance(m, dict) and "role" in m for m in messages):
-        return None
-    return [_message(prefix, message) for message in messages]
-
-
-def _message(prefix: str, message: dict[str, JSON]) -> list[Content]:
-    role = re.sub(r"[^\w.-]", "_", str(message["role"])) or "unknown"
-    if not re.match("[A-Za-z]", role) or role in (TOOLS, OTHER):
-        role = f"role_{role}"
-    name = message.get("name")
-    content, calls = message.get("content"), message.get("tool_calls") or []
-    contents = [
-        Content(prefix, f"[{role} calls] ", _call(call)) for call in (calls if isinstance(calls, list) else [calls])
-    ]
-    if content in (None, "") and contents:
-        return contents
-    header = f"[{role} {quoted(name)}] " if isinstance(name, str) and name else f"[{role}] "
-    return [Content(prefix, header, "" if content is None else _message_text(content)), *contents]
-
-
-def _message_text(content: JSON) -> str:
-    """Text parts of a content list are joined; anything else in it is shown as JSON."""
-    if isinstance(content, list) and content and all(isinstance(p, dict) and p.get("type") == "text" for p in content):
-        return clean("\n".join(str(part.get("text", "")) for part in content))
-    return text_of(content)
-
-
-def _call(call: JSON) -> str:
-    call = call.get("function", call) if isinstance(call, dict) else {"name": "unknown", "arguments": call}
-    arguments = call.get("arguments")
-    if isinstance(arguments, str):
-        with contextlib.suppress(ValueError, RecursionError):
-            arguments = json.loads(arguments)
-    return f"{bare_or_quoted(str(call.get('name') or 'unknown'))}({json_text(arguments)})"

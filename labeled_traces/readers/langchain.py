@@ -1,8 +1,8 @@
 """What LangChain and LangGraph record around the calls of a model, in the form that `Span` describes.
 
 Every node of a graph is given the whole state and says what it changes, every tool is given a call and says a message;
-each of these is written in one of the ways in which LangChain writes messages (a dump, a constructor, `["user", text]`).
-As messages they can be told from what the model's own spans show, so the rendering leaves out what repeats.
+each of these is written in one of the ways in which LangChain writes messages (a dump, a constructor, a pair of role
+and text). As messages they can be told from what the model's own spans show, so the rendering leaves out what repeats.
 """
 
 from __future__ import annotations

@@ -3,21 +3,24 @@
 - `gpa_<dimension>`, with a value 0-3: a score. Its rationale says why.
 - `gpa_error`, at a span: an error. The value is its category, the rationale its description; of its metadata
   `dimensions` (names, with commas, or `none`; else what the taxonomy says of the category), `impact` (else medium) and
-  `evidence` are read. The value `none` says that the person looked and found no error; so does an error of all that it
-  is not.
+  `evidence` are read. Where nothing but text can be typed, the rationale may begin with the id of the span and the
+  impact in brackets: `[a5397882eb4c630c] [high] the total is wrong`. The value `none` says that the person looked and
+  found no error; so does an error of all that it is not.
 
-A score below 3 in a dimension without an error is an error too, one that nobody has placed. A score says nothing of
+All raters are kept, each with the time of what they said; what somebody has overridden was not said. A score below 3 in a dimension without an error is an error too, one that nobody has placed. A score says nothing of
 other dimensions.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.label import DIMENSIONS, SCORES, ErrorLabel, Impact, ScoreLabel, not_placed
 from labeled_traces.readers.attributes import get
+from labeled_traces.readers.fields import seconds
 from labeled_traces.readers.joining import no_span
 from labeled_traces.readers.repair import canonical_id, mend_value
 from labeled_traces.readers.report import ReadOptions
@@ -27,17 +30,20 @@ PREFIX = "gpa_"
 """Begins the names of all that judges and people say in MLflow."""
 ERROR = "error"
 NO_ERROR = "none"
+_MARK = re.compile(r"\s*\[\s*([0-9a-fA-F]{16}|low|medium|high)\s*\]\s*", re.IGNORECASE)
+"""What a rationale may begin with: the span, the impact."""
 
 
 def label(
     trace: Trace, assessments: Sequence[JSON], where: str, options: ReadOptions, prefix: str = PREFIX
 ) -> LabeledTrace:
     """The trace with people's labels. What judges said is not read, nor what was overridden."""
-    said = [row for row in assessments if _is_valid_human(row)]
-    said.sort(key=lambda row: str(row.get("last_update_time") or row.get("create_time") or ""))
+    overridden = {row.get("overrides") for row in assessments}
+    said = [row for row in assessments if _is_valid_human(row) and row.get("assessment_id", "") not in overridden]
+    said.sort(key=lambda row: _time(row) or 0.0)
     errors: list[ErrorLabel] = []
     scores: dict[tuple[str, str], tuple[ScoreLabel, str]] = {}
-    looked = False
+    looked: dict[str, None] = {}
     for row in said:
         name, value = str(row.get("assessment_name") or ""), get(row, "feedback", "value")
         rater = str(get(row, "source", "source_id") or "")
@@ -47,7 +53,7 @@ def label(
             if not isinstance(value, str) or not value.strip():
                 options.report.add("error without a category, left out", f"{place}: {value!r}")
                 continue
-            looked = True
+            looked[rater] = None
             if value.strip().lower() != NO_ERROR:
                 errors.append(_error(row, value, rater, trace, place, options))
         elif name.startswith(prefix) and dimension in DIMENSIONS:
@@ -56,15 +62,18 @@ def label(
                 options.report.add("score that is none of 0-3", f"{place}: {value!r}")
                 continue
             reason = str(mend_value(str(row.get("rationale") or ""), place, options))
-            scores[dimension, rater] = ScoreLabel(dimension, score, rater), reason
+            scores[dimension, rater] = ScoreLabel(dimension, score, rater, _time(row)), reason
         elif name.startswith(prefix):
             accepted = [f"{prefix}{known}" for known in (ERROR, *DIMENSIONS)]
             close = difflib.get_close_matches(name, accepted, n=1)
             meant = f" (did you mean {close[0]!r}?)" if close else ""
             options.report.add("person's feedback under a name that is not read", f"{place}: {name!r}{meant}")
+        else:
+            options.report.add(f"person's feedback under a name without {prefix!r}, not read", f"{place}: {name!r}")
     errors += not_placed(errors, scores.values())
     given = tuple(score for score, _ in scores.values())
-    return LabeledTrace(trace, tuple(errors), given, clean="checked" if looked else "unknown")
+    clean = "checked" if looked else "unknown"
+    return LabeledTrace(trace, tuple(errors), given, clean=clean, raters=tuple(filter(None, looked)))
 
 
 def is_labelled(row: LabeledTrace) -> bool:
@@ -74,6 +83,10 @@ def is_labelled(row: LabeledTrace) -> bool:
 
 def _is_valid_human(row: JSON) -> bool:
     return get(row, "source", "source_type") == "HUMAN" and row.get("valid") is not False and "feedback" in row
+
+
+def _time(row: Mapping[str, JSON]) -> float | None:
+    return seconds(row.get("last_update_time")) or seconds(row.get("create_time"))
 
 
 def _score(value: JSON) -> int | None:
@@ -95,15 +108,16 @@ def _error(
     known = tuple(name for name in named if name in DIMENSIONS)
     if len(known) < len(named) and named != [NO_ERROR]:
         report.add("dimension that is unknown, left out", f"{place}: {', '.join(named)}")
-    span_id = canonical_id(str(row.get("span_id") or ""), "hex") or None
+    reason, marks = _marks(str(row.get("rationale") or ""))
+    span_id = canonical_id(str(row.get("span_id") or marks.get("span") or ""), "hex") or None
     if span_id is not None and span_id not in trace.by_id:
         no_span(options, place, trace.trace_id, span_id)
         span_id = None
-    impact = str(about.get("impact") or "medium")
+    impact = str(about.get("impact") or marks.get("impact") or "medium")
     if impact.strip().upper() not in Impact.__members__:
         report.add("impact that is unknown, medium taken", f"{place}: {impact!r}")
         impact = "medium"
-    texts = [("description", row.get("rationale")), ("evidence", about.get("evidence"))]
+    texts = [("description", reason), ("evidence", about.get("evidence"))]
     description, evidence = (str(mend_value(str(text or ""), f"{place}, {key}", options)) for key, text in texts)
     return ErrorLabel(
         span_id=span_id,
@@ -113,4 +127,15 @@ def _error(
         description=description,
         evidence=evidence,
         rater=rater,
+        time=_time(row),
     )
+
+
+def _marks(rationale: str) -> tuple[str, dict[str, str]]:
+    """What a rationale says, and the span and the impact that stand before it."""
+    marks: dict[str, str] = {}
+    rest = rationale
+    while found := _MARK.match(rest):
+        marks.setdefault("span" if len(found[1]) == 16 else "impact", found[1].lower())
+        rest = rest[found.end() :]
+    return (rest, marks) if marks else (rationale, {})

@@ -29,14 +29,12 @@ _TOKENS = {"prompt": "input_tokens", "completion": "output_tokens", "total": "to
 
 
 def read_spans(items: Sequence[Mapping[str, JSON]], where: str, options: ReadOptions) -> list[Span]:
-    """The spans as they came; LangChain's messages are messages, and a graph of LangGraph's is an agent."""
+    """The spans as they came; a graph of LangGraph's is an agent."""
     spans = [_span(item, where, options) for item in items]
     about = [_value(get(item, "attributes", "metadata")) for item in items]
     graphs = {span.parent_id for span, said in zip(spans, about, strict=True) if _is_node(span, said)}
-    return [
-        langchain.plain_span(_as_agent(span, said) if span.span_id in graphs else span)
-        for span, said in zip(spans, about, strict=True)
-    ]
+    pairs = zip(spans, about, strict=True)
+    return [_as_agent(span, said) if span.span_id in graphs else span for span, said in pairs]
 
 
 def _is_node(span: Span, said: JSON) -> bool:

@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
+from judges.render import render
 from labeled_traces.label import DIMENSIONS, Impact
-from labeled_traces.readers import read, sniff
+from labeled_traces.readers import read
 from labeled_traces.readers.hidden_errors import KIND as HIDDEN_ERROR
 from labeled_traces.readers.mlflow import read_row, read_trace
 from labeled_traces.readers.mlflow_labels import is_labelled
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.taxonomy import load_taxonomy
-from labeled_traces.trace import JSON, SpanKind, TraceError
+from labeled_traces.trace import JSON, Span, SpanKind, Trace, TraceError
 
 ROOT, CHILD = "PjT0GSggSyg=", "pTl4gutMYww="
 ROOT_HEX, CHILD_HEX = "3e34f41928204b28", "a5397882eb4c630c"
@@ -215,7 +216,7 @@ def test_a_name_that_is_not_read_is_told_with_what_was_meant(options: ReadOption
     row = read_row(record(said("gpa_eror", "wrong"), said("gpa_tone", "2"), said("mine", "x")), "here", options)
     assert row.clean == "unknown"
     kind = "person's feedback under a name that is not read"
-    assert options.report.counts == {kind: 2}
+    assert options.report.counts == {kind: 2, "person's feedback under a name without 'gpa_', not read": 1}
     assert options.report.examples[kind][0].endswith("'gpa_eror' (did you mean 'gpa_error'?)")
     assert options.report.examples[kind][1].endswith("'gpa_tone'")
 
@@ -225,15 +226,137 @@ def test_another_prefix(options: ReadOptions) -> None:
     assert read_row(given, "here", options, "mine_").scores == ()
 
 
+def test_all_raters_are_heard_by_name_and_time(options: ReadOptions) -> None:
+    def by(rater: str, value: str, day: int, **more: JSON) -> dict[str, JSON]:
+        source = {"source_type": "HUMAN", "source_id": rater}
+        return said("gpa_error", value, source=source, create_time=f"2026-01-0{day}T00:00:00Z", **more)
+
+    old = {**by("cem", "x", 1, rationale="old"), "assessment_id": "first"}
+    row = read_row(
+        record(
+            by("ann", "x", 2, span_id=CHILD_HEX),
+            by("ben", "none", 3),
+            by("cem", "x", 4, overrides="first", rationale="new"),
+            old,
+            said("gpa_plan_quality", "2", source={"source_type": "HUMAN", "source_id": "dia"}),
+        ),
+        "here",
+        options,
+    )
+    jan_2 = 1_767_312_000.0
+    assert [(e.rater, e.span_id, e.description, e.time) for e in row.errors if e.category == "x"] == [
+        ("ann", CHILD_HEX, "", jan_2),
+        ("cem", None, "new", jan_2 + 2 * 86_400),
+    ]
+    assert row.raters == ("ann", "ben", "cem"), "who gives a score alone may not have read it all"
+    assert [(score.rater, score.time) for score in row.scores] == [("dia", jan_2 - 86_400)]
+
+
+def test_where_only_text_can_be_typed_it_says_where_and_how_bad(options: ReadOptions) -> None:
+    row = read_row(
+        record(
+            said("gpa_error", "x", rationale=f"[{CHILD_HEX.upper()}] [High] wrong total"),
+            said("gpa_error", "y", rationale="[low] slow"),
+            said("gpa_error", "z", rationale="[sic] high costs"),
+        ),
+        "here",
+        options,
+    )
+    assert [(e.span_id, e.impact, e.description) for e in row.errors] == [
+        (CHILD_HEX, Impact.HIGH, "wrong total"),
+        (None, Impact.LOW, "slow"),
+        (None, Impact.MEDIUM, "[sic] high costs"),
+    ]
+
+
+def test_what_was_expected_is_kept_from_the_judges(options: ReadOptions) -> None:
+    expected = {**said("expected_response", None), "expectation": {"value": "42"}}
+    del expected["feedback"]
+    given = record(expected, trace_metadata={"mlflow.trace.session": "s1"})
+    row = read_row(given, "here", options)
+    assert (row.reference, row.metadata) == ("42", {"session": "s1"})
+    assert options.report.stripped == {"info.assessments.expected_response": 1}
+
+
+def by_name(trace: Trace, name: str) -> list[Span]:
+    return [span for span in trace.spans if span.name == name]
+
+
+def test_langgraph_as_mlflow_logs_it(shared_data: Path) -> None:
+    (row,), report = read(shared_data / "formats" / "captured" / "mlflow_langgraph_autolog.json")
+    (root,) = row.trace.roots
+    assert (root.kind, root.inputs) == (SpanKind.AGENT, "How long is the equator? 🌍")
+    assert (root.status, root.error) == ("ERROR", "ValueError: HTTP 429 rate limited ☃")
+    first, second = by_name(row.trace, "M")
+    assert first.inputs["tools"] == ["search", "calc"]
+    assert first.inputs["messages"][0] == {"role": "system", "content": "You are a careful agent."}
+    assert [call["name"] for call in second.outputs["messages"][0]["tool_calls"]] == ["search", "calc"]
+    found, failed = by_name(row.trace, "search")
+    assert (found.inputs, failed.status) == ({"query": "circumference 圆周 🌍"}, "ERROR")
+    assert found.outputs["results"][0]["url"] == "http://x/"
+    assert [span.outputs for span in by_name(row.trace, "calc")] == ["40030.13978"]
+    assert report.lines() == []
+
+
+def test_one_graph_renders_alike_whoever_recorded_it(shared_data: Path) -> None:
+    """Eleven spans, six of which are steps: the state that is handed from node to node is told by models and tools."""
+    names = ("mlflow_langgraph_autolog.json", "openinference_langgraph_readablespan.jsonl")
+    (ours,), (theirs,) = (read(shared_data / "formats" / "captured" / name)[0] for name in names)
+    rendered = [render(row.trace, 10_000) for row in (ours, theirs)]
+    assert [len(row.trace.spans) for row in (ours, theirs)] == [11, 11]
+    assert [len(one.span_ids) for one in rendered] == [6, 6]
+    assert rendered[0].tokens == pytest.approx(rendered[1].tokens, rel=0.05)
+    assert rendered[0].tokens < 320
+
+
+def test_opencode_as_its_plugin_logs_it(shared_data: Path) -> None:
+    (row,), report = read(shared_data / "formats" / "captured" / "opencode_mlflow_SIMULATED.json")
+    (root,) = row.trace.roots
+    assert (root.inputs, root.outputs) == ("Fix the failing test in utils.py 🐛", "Fixed; all tests pass.")
+    asked = by_name(row.trace, "llm_call")
+    assert [span.attributes["llm.token_count"]["total"] for span in asked] == [1240, 1520]
+    assert {span.attributes["llm.model_name"] for span in asked} == {"anthropic/claude-x"}
+    tools = [span for span in row.trace.spans if span.kind is SpanKind.TOOL]
+    assert [span.name for span in tools] == ["bash", "read", "edit", "edit"]
+    failed, running = tools[2:]
+    assert (failed.status, failed.outputs) == ("ERROR", {"error": "oldString not found in content"})
+    assert (running.status, running.outputs) == ("OK", {"status": "running"})
+    assert report.counts == {HIDDEN_ERROR: 1}
+
+
+def test_a_span_that_came_over_otlp_is_read_by_its_own_attributes(options: ReadOptions) -> None:
+    """MLflow keeps them, and knows less of them than we do. A text that is JSON stays the text that was sent."""
+    raw = {
+        "openinference.span.kind": json.dumps("LLM"),
+        "llm.input_messages.0.message.role": json.dumps("user"),
+        "llm.input_messages.0.message.content": '{"a": 1}',
+        "llm.output_messages.0.message.role": json.dumps("assistant"),
+        "llm.output_messages.0.message.content": "42",
+        "mlflow.spanType": json.dumps("UNKNOWN"),
+        "mlflow.spanOutputs": json.dumps({"generations": []}),
+    }
+    given = span(CHILD, None, "LLM", None, None, attributes=raw)
+    (sent,) = read_trace({"info": {"trace_id": "t"}, "data": {"spans": [given]}}, "here", options).spans
+    assert (sent.kind, sent.span_id) == (SpanKind.LLM, CHILD_HEX)
+    assert sent.inputs == {"messages": [{"role": "user", "content": '{"a": 1}'}]}
+    assert sent.outputs == {"messages": [{"role": "assistant", "content": "42"}]}
+
+
 @pytest.mark.parametrize(
-    ("name", "spans", "hidden"),
-    [("mlflow_langgraph_autolog", 11, {}), ("opencode_mlflow_SIMULATED", 7, {HIDDEN_ERROR: 1})],
+    ("inputs", "roles"),
+    [
+        ({"system": "be brief", "messages": [{"role": "user", "content": "hi"}]}, ["system", "user"]),
+        ({"instructions": "be brief", "input": "hi"}, ["system", "user"]),
+        ([[{"type": "human", "content": "hi"}]], ["user"]),
+    ],
 )
-def test_captured_traces(shared_data: Path, name: str, spans: int, hidden: dict[str, int]) -> None:
-    path = shared_data / "formats" / "captured" / f"{name}.json"
-    assert sniff(path) == "mlflow"
-    dataset, report = read(path)
-    (row,) = dataset
-    assert len(row.trace.spans) == spans
-    assert report.counts == hidden
-    assert any(span.kind is SpanKind.LLM and "messages" in span.outputs for span in row.trace.spans)
+def test_prompts_as_providers_take_them(inputs: JSON, roles: list[str], options: ReadOptions) -> None:
+    given = span(CHILD, None, "LLM", inputs, {"generations": [[{"message": {"type": "ai", "content": "hello"}}]]})
+    (asked,) = read_trace({"info": {"trace_id": "t"}, "data": {"spans": [given]}}, "here", options).spans
+    assert [message["role"] for message in asked.inputs["messages"]] == roles
+    assert asked.outputs == {"messages": [{"role": "assistant", "content": "hello"}]}
+
+
+def test_assessments_that_are_none(options: ReadOptions) -> None:
+    with pytest.raises(TraceError, match=r"here, info.assessments: accepted is a list"):
+        read_row(record("x"), "here", options)
