@@ -22,7 +22,7 @@ def graph(*more: Span) -> str:
     asked = Span("m", "model", "M", SpanKind.LLM, inputs={"messages": [USER]}, outputs={"messages": [CALLS]})
     one_call = {"messages": [{"role": "assistant", "content": None, "tool_calls": CALLS["tool_calls"][:1]}]}
     result = {"messages": [{"role": "tool", "content": '{"found": 1}', "name": "a"}]}
-    failed = {"status": "ERROR", "error": "down"}
+    failed: dict[str, Any] = {"status": "ERROR", "error": "down"}
     spans = (
         chain("root", None, {"messages": [USER]}, {"messages": [USER, CALLS], "done": True}),
         chain("model", "root", {"messages": [USER]}, {"messages": [CALLS | {"name": "geo"}]}),

@@ -43,7 +43,7 @@ def test_states_and_what_nodes_change_are_messages() -> None:
         "messages": [{"role": "user", "content": "go"}],
         "todos": todos,
     }
-    command = {"graph": None, "update": {"messages": [AI]}, "resume": None, "goto": []}
+    command: JSON = {"graph": None, "update": {"messages": [AI]}, "resume": None, "goto": []}
     assert span(None, [command]).outputs == {"messages": [AI_READ]}
     assert span(None, {**command, "goto": ["end"]}).outputs == {"messages": [AI_READ], "goto": ["end"]}
     assert span([CALL]).inputs == {"messages": [{"role": "assistant", "content": None, "tool_calls": [READ]}]}
