@@ -7,8 +7,9 @@
   impact in brackets: `[a5397882eb4c630c] [high] the total is wrong`. The value `none` says that the person looked and
   found no error; so does an error of all that it is not.
 
-All raters are kept, each with the time of what they said; what somebody has overridden was not said. A score below 3 in a dimension without an error is an error too, one that nobody has placed. A score says nothing of
-other dimensions.
+All raters are kept, each with the time of what they said; what somebody has overridden was not said. A score
+below 3 in a dimension without an error is an error too, one that nobody has placed. A score says nothing of other
+dimensions.
 """
 
 from __future__ import annotations

@@ -105,8 +105,8 @@ def _about_row(row: LabeledTrace, read: LabeledTrace, ids: Mapping[str, str]) ->
 def _pairs(labels: list[JSON], read: list[JSON]) -> Iterator[tuple[JSON, JSON]]:
     """(as it is read, as it was) of the labels that are read otherwise; None where there is none."""
     for label in list(labels):
-        if label in read:
-            read.remove(label)
+        if (same := next((other for other in read if _same(other, label)), None)) is not None:
+            read.remove(same)
             labels.remove(label)
     for label in labels:
         alike = ("span_id", "description", "dimension", "rater")
