@@ -305,7 +305,7 @@ def test_one_graph_renders_alike_whoever_recorded_it(shared_data: Path) -> None:
     rendered = [render(row.trace, 10_000) for row in (ours, theirs)]
     assert [len(row.trace.spans) for row in (ours, theirs)] == [11, 11]
     assert [len(one.span_ids) for one in rendered] == [6, 6]
-    assert rendered[0].tokens == pytest.approx(rendered[1].tokens, rel=0.05)
+    assert rendered[0].tokens == pytest.approx(rendered[1].tokens, rel=0.1)
     assert rendered[0].tokens < 320
 
 
