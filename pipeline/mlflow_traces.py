@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
 
 from labeled_traces.trace import JSON
 from pipeline.config import PipelineError
 from pipeline.tracking import connect, refusals
 
 _PAGE = 100
+_NAMED = 10
+Unfinished: TypeAlias = Callable[[str], None]
 
 
 class MlflowTraces:
@@ -23,14 +25,27 @@ class MlflowTraces:
         with refusals(uri):
             from mlflow.tracing.client import TracingClient
 
-            found = connect(uri).get_experiment_by_name(experiment)
+            client = connect(uri)
+            found = client.get_experiment_by_name(experiment)
+            names = [] if found else [one.name for one in client.search_experiments(max_results=_NAMED)]
             self._client = TracingClient(uri)
         if found is None:
-            raise PipelineError(f"MLflow at {uri} has no experiment {experiment!r}: accepted is one that holds traces")
+            known = f"; it has {', '.join(map(repr, names))}{' ...' if len(names) == _NAMED else ''}" if names else ""
+            raise PipelineError(
+                f"MLflow at {uri} has no experiment {experiment!r}: accepted is one that holds traces{known}"
+            )
         self.experiment_id = str(found.experiment_id)
 
-    def records(self, filter_string: str | None = None, newest: int | None = None) -> Iterator[dict[str, JSON]]:
-        """Finished traces as `Trace.to_dict` gives them, the newest first. `filter_string`: in MLflow's language."""
+    def records(
+        self, filter_string: str | None = None, newest: int | None = None, unfinished: Unfinished = lambda _: None
+    ) -> Iterator[dict[str, JSON]]:
+        """Finished traces as `Trace.to_dict` gives them, the newest first.
+
+        Args:
+            filter_string: in MLflow's language.
+            newest: so many at most.
+            unfinished: is told the id of each trace that is still running, or that lost its root.
+        """
         token, left = None, newest
         while left is None or left > 0:
             with refusals(self.uri):
@@ -44,9 +59,28 @@ class MlflowTraces:
             for trace in page:
                 _mend_values(trace.info.assessments)
                 record = trace.to_dict()
-                if record["info"].get("state") != "IN_PROGRESS":
+                if record["info"].get("state") == "IN_PROGRESS":
+                    unfinished(trace.info.trace_id)
+                else:
                     yield record
             left = None if left is None else left - len(page)
+            token = page.token
+            if not token:
+                return
+
+    def ids(self, filter_string: str | None = None) -> Iterator[str]:
+        """The ids of all traces, also of those whose spans cannot be fetched, which `records` does not have."""
+        token = None
+        while True:
+            with refusals(self.uri):
+                page = self._client.search_traces(
+                    locations=[self.experiment_id],
+                    filter_string=filter_string,
+                    max_results=_PAGE,
+                    page_token=token,
+                    include_spans=False,
+                )
+            yield from (trace.info.trace_id for trace in page)
             token = page.token
             if not token:
                 return

@@ -3,6 +3,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from pipeline.commands.live import add_live
 from pipeline.commands.output import Output, check_same
 from pipeline.commands.reading import add_reading, read_traces_into
 from pipeline.hints import command
@@ -14,6 +15,7 @@ examples:
   gpa-judges import *.jsonl --format openinference --out data.jsonl
   gpa-judges import traces/ --labels labels/ --taxonomy mine.yaml --out data.jsonl
   gpa-judges import traces/ --labels labels.csv --columns trace_id=run,step=turn --steps-from 0 --out data.jsonl
+  gpa-judges import mlflow --tracking-uri http://127.0.0.1:5000 --experiment agent --session s1 --out data.jsonl
 
 What was repaired or left out is counted by kind; it is an error only if nothing could be read, or with --strict.
 Whatever the files hold of the answer (gold answers, rewards, annotator notes) is kept apart and never shown to a judge.
@@ -22,6 +24,7 @@ Whatever the files hold of the answer (gold answers, rewards, annotator notes) i
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_reading(parser)
+    add_live(parser)
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the file to write (JSON Lines)")
     parser.add_argument("--force", action="store_true", help="write over another file that is there")
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pipeline.commands.live import live_source, place
+
 if TYPE_CHECKING:
     from labeled_traces.dataset import Dataset, LabeledTrace
     from labeled_traces.readers.report import ReadReport
@@ -16,7 +18,7 @@ Into = TypeVar("Into", bound=Sized)
 
 def add_reading(parser: argparse.ArgumentParser, files: str = "files or folders") -> None:
     """`files`: what is said of the files."""
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help=files)
+    parser.add_argument("files", type=place, nargs="+", metavar="FILE", help=files)
     said = "the format's name, where it is not recognised; an unknown name tells all"
     parser.add_argument("--format", default="auto", metavar="NAME", help=said)
     parser.add_argument("--labels", type=Path, nargs="+", default=[], metavar="FILE", help="files with people's labels")
@@ -50,6 +52,11 @@ def read_traces_into(
     """Raises: as `labeled_traces.readers.read_into`."""
     from labeled_traces.readers import read_into
 
+    if (source := live_source(args)) is not None:
+        from pipeline.live_traces import read_live_into
+
+        _, _, *how = _how(args)
+        return read_live_into(into, source, *how)
     return read_into(into, *_how(args))
 
 
