@@ -90,6 +90,13 @@ class MlflowTraces:
         with refusals(self.uri):
             self._client.log_assessment(trace_id, assessment)
 
+    def log_trace(self, spans: list[Any], tags: Mapping[str, str]) -> None:
+        """Adds a trace of MLflow's spans to the experiment."""
+        with refusals(self.uri):
+            self._client.log_spans(self.experiment_id, spans)
+            for name, value in tags.items():
+                self._client.set_trace_tag(spans[0].trace_id, name, value)
+
     def delete(self, trace_id: str, assessment_id: str) -> None:
         with refusals(self.uri):
             self._client.delete_assessment(trace_id, assessment_id)

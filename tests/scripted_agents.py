@@ -37,7 +37,7 @@ def compute(expression: str) -> str:
 def said(text: str, *calls: tuple[str, dict[str, str]]) -> AIMessage:
     usage = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
     made = [{"name": name, "args": args, "id": f"c{number}"} for number, (name, args) in enumerate(calls)]
-    return AIMessage(text, tool_calls=made, usage_metadata=usage)  # type: ignore[arg-type]
+    return AIMessage(text, tool_calls=made, usage_metadata=usage)
 
 
 def graph(session: str) -> None:
@@ -46,7 +46,7 @@ def graph(session: str) -> None:
         said("Plan: search, compute.", ("search", {"query": "radius"})),
         said("", ("compute", {"expression": "2*"})),
     ]
-    agent = create_agent(Scripted(messages=iter(replies)), tools, system_prompt="Be careful.", name="geo")
+    agent: Any = create_agent(Scripted(messages=iter(replies)), tools, system_prompt="Be careful.", name="geo")
     with suppress(ValueError):  # the tool that fails ends the run
         agent.invoke(
             {"messages": [("user", "How long is the equator?")]}, config={"configurable": {"thread_id": session}}

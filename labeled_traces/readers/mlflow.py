@@ -55,11 +55,13 @@ def read_row(record: JSON, where: str, options: ReadOptions, prefix: str = PREFI
     if not isinstance(assessments, list) or not all(isinstance(row, dict) for row in assessments):
         raise TraceError(f"{where}, info.assessments: accepted is a list of assessments")
     session = get(record["info"], "trace_metadata", _SESSION) or get(record["info"], "request_metadata", _SESSION)
+    row = label(trace, assessments, where, options, prefix)
+    named = {"session": str(mend_value(session, where, options))} if session else {}
     return replace(
-        label(trace, assessments, where, options, prefix),
+        row,
         group=task_group(trace),
         reference=_reference(assessments, where, options),
-        metadata={"session": str(mend_value(session, where, options))} if session else {},
+        metadata={**row.metadata, **named},
     )
 
 

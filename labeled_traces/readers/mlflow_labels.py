@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.label import DIMENSIONS, SCORES, ErrorLabel, Impact, ScoreLabel, not_placed
+from labeled_traces.raters import LOOKED_AT
 from labeled_traces.readers.attributes import get
 from labeled_traces.readers.fields import seconds
 from labeled_traces.readers.joining import no_span
@@ -44,7 +45,7 @@ def label(
     said.sort(key=lambda row: _time(row) or 0.0)
     errors: list[ErrorLabel] = []
     scores: dict[tuple[str, str], tuple[ScoreLabel, str]] = {}
-    looked: dict[str, None] = {}
+    looked: dict[str, float | None] = {}
     for row in said:
         name, value = str(row.get("assessment_name") or ""), get(row, "feedback", "value")
         rater = str(get(row, "source", "source_id") or "")
@@ -54,8 +55,9 @@ def label(
             if not isinstance(value, str) or not value.strip():
                 options.report.add("error without a category, left out", f"{place}: {value!r}")
                 continue
-            looked[rater] = None
-            if value.strip().lower() != NO_ERROR:
+            nothing = value.strip().lower() == NO_ERROR
+            looked[rater] = _time(row) if nothing else looked.get(rater)
+            if not nothing:
                 errors.append(_error(row, value, rater, trace, place, options))
         elif name.startswith(prefix) and dimension in DIMENSIONS:
             score = _score(value)
@@ -74,7 +76,9 @@ def label(
     errors += not_placed(errors, scores.values())
     given = tuple(score for score, _ in scores.values())
     clean = "checked" if looked else "unknown"
-    return LabeledTrace(trace, tuple(errors), given, clean=clean, raters=tuple(filter(None, looked)))
+    times = {rater: time for rater, time in looked.items() if time is not None}
+    about = {LOOKED_AT: times} if times else {}
+    return LabeledTrace(*(trace, tuple(errors), given), clean=clean, raters=tuple(filter(None, looked)), metadata=about)
 
 
 def is_labelled(row: LabeledTrace) -> bool:

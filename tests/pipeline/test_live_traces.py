@@ -192,7 +192,8 @@ def test_every_label_of_every_rater_comes_back(live: Dataset) -> None:
             ("cem", "plan_quality", 1),
         }
         assert set(row.raters) == {"ann", "ben", "cem"}
-        assert all(label.time for label in (*row.errors, *row.scores))
+        assert all(error.time for error in row.errors)
+        assert all(score.time for score in row.scores)
         assert ann.time is not None
         assert cem.time is not None
         assert ann.time <= cem.time
