@@ -75,6 +75,8 @@ def test_its_commands_do_what_it_says(
         name = words[1]
         if name not in ("import", "split", "evaluate", "optimize", "validate", "export", "schedule"):
             continue
+        if name == "import" and name in ran:  # of a server, or with a table of labels
+            continue
         changes = {"openai/gpt-5": "simulated/default", "mlflow": "folder"}
         line = [changes.get(word, word) for word in words[1:]]
         line = [ran["optimize"]["run_dir"] if word.startswith("runs/") else word for word in line]

@@ -210,7 +210,7 @@ def test_evaluate_records_each_use_of_a_testset(data: Path, tmp_path: Path, caps
     Path("runs/a/ledger.sqlite").unlink()
     assert Ran(capsys, *arguments, "--out", "runs/a").document["test_uses"] == 6, "the readings were made anew"
     text = Path("own.jsonl").read_text()
-    Path("edited.jsonl").write_text(text.replace('"name": "planner"', '"name": "planner."'))
+    Path("edited.jsonl").write_text(text.replace('"name":"planner"', '"name":"planner."'))
     assert Path("edited.jsonl").read_text() != text
     assert Ran(capsys, "evaluate", "edited.jsonl", *SIMULATED, "--holistic", "--json").document["test_uses"] == 7
 
