@@ -17,7 +17,6 @@ log = logging.getLogger(__name__)
 
 APPLICATION_ID = 0x67706A31
 BUSY_SECONDS = 60.0
-_SQLITE = b"SQLite format 3\0"
 _MOVED = "the file was removed, moved or replaced"
 
 # The tables of version 1 lack these.
@@ -34,11 +33,8 @@ def connect(path: Path, read_only: bool) -> Connection:
     """
     if read_only and not path.is_file():
         raise JudgeError(f"there is no ledger {path}: accepted is one in which a run has kept its calls")
-    if path.is_file() and (start := _start(path)) and start != _SQLITE:
-        raise JudgeError(
-            f"{path} is not a ledger, nor any SQLite file: accepted is a ledger, or a path without a file (of a ledger "
-            "whose beginning was damaged: restore a copy)"
-        )
+    # Only SQLite may open the file: when a process closes a file, all locks end that it has on it. The next who leaves
+    # would then take itself for the last, and remove the write-ahead log with what this process has written.
     try:
         if not read_only:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -46,14 +42,6 @@ def connect(path: Path, read_only: bool) -> Connection:
     except (OSError, sqlite3.Error) as error:
         raise explain(error, path) from error
     return Connection(raw, "sqlite", _Begin(raw, path), (sqlite3.Error,), partial(explain, path=path))
-
-
-def _start(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(len(_SQLITE))
-    except OSError as error:
-        raise explain(error, path) from error
 
 
 def check_kept(path: Path, capped: bool) -> None:
@@ -94,7 +82,12 @@ def explain(error: Exception, path: Path) -> JudgeError:
     text = str(error)
     if "locked" in text:
         advice = f"another process has held it for {BUSY_SECONDS:.0f} s; end that process, or give another path"
-    elif "not a database" in text or "malformed" in text:
+    elif "not a database" in text:
+        return JudgeError(
+            f"{path} is not a ledger, nor any SQLite file: accepted is a ledger, or a path without a file (of a ledger "
+            "whose beginning was damaged: restore a copy)"
+        )
+    elif "malformed" in text:
         advice = (
             "the file is damaged; restore a copy, or save what is readable with "
             f"`sqlite3 {path} .recover`, or move it away to begin a new one (its replies are then paid again)"

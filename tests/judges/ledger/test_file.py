@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from tests.judges.counting_model import CountingModel
 
     Models = type[CountingModel]
+
+
+REPOSITORY = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -138,6 +143,21 @@ def test_a_full_disk_keeps_what_was_written(path: Path, counting_model: Models) 
         assert 1 < lm.spent().calls < 200
         counting_model.ask(lm, *(counting_model.request(i) for i in range(200)))
         assert lm.spent().calls == 200
+
+
+def test_another_process_that_comes_and_goes_takes_nothing_away(path: Path, counting_model: Models) -> None:
+    """SQLite's locks are POSIX's: a process that closes the file anywhere loses all that it has on it, and then the
+    next who leaves removes the write-ahead log."""
+    come_and_go = [sys.executable, "-c", f"from judges.ledger.store import Ledger; Ledger({str(path)!r}).close()"]
+    requests = [counting_model.request(number) for number in range(3)]
+    with LedgerLM(counting_model(), Ledger(path), "run") as lm, Ledger(path, read_only=True):
+        for request in requests:
+            counting_model.ask(lm, request)
+            subprocess.run(come_and_go, cwd=REPOSITORY, check=True)
+            with LedgerLM(counting_model(), Ledger(path, read_only=True), "run", mode="replay") as replay:
+                counting_model.ask(replay, request)
+    with LedgerLM(counting_model(), Ledger(path, read_only=True), "run", mode="replay") as replay:
+        assert len(counting_model.ask(replay, *requests)) == 3
 
 
 def writing_connection(ledger: Ledger) -> sqlite3.Connection:
