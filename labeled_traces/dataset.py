@@ -17,6 +17,7 @@ from labeled_traces.label import DIMENSIONS, NOT_PLACED, SCORES, ErrorLabel, Sco
 from labeled_traces.quick_json import dumps
 from labeled_traces.trace import JSON, Trace, TraceError, text_hash
 
+_Placed: TypeAlias = "Iterable[tuple[str, LabeledTrace]]"
 _Refuse: TypeAlias = Callable[[TraceError], None]
 CLEAN = ("checked", "presumed", "partial", "unknown")
 
@@ -181,8 +182,7 @@ class Dataset:
         Raises:
             TraceError: not such a file, or a file without rows.
         """
-        rows = ((f"{path}, line {number}", row) for number, row in _numbered_rows(Path(path)))
-        dataset = cls.from_places(rows, _warn)
+        dataset = cls.from_places(_placed_rows(Path(path)), _warn)
         if not dataset:
             raise TraceError(f"{path}: holds no labelled trace")
         return dataset
@@ -194,7 +194,7 @@ def read_rows(path: Path) -> Iterator[LabeledTrace]:
     Raises:
         TraceError: a line that is not a labelled trace.
     """
-    return (row for _, row in _numbered_rows(Path(path)))
+    return (row for _, row in _placed_rows(Path(path)))
 
 
 def to_json(row: LabeledTrace) -> dict[str, JSON]:
@@ -250,21 +250,22 @@ def from_json(record: JSON, where: str) -> LabeledTrace:
         raise error if str(error).startswith(where) else TraceError(f"{where}: {error}") from None
 
 
-def _by_id(
-    rows: Iterable[tuple[str, LabeledTrace]], warn: Callable[[str], None], leave_out: Callable[[TraceError], None]
-) -> dict[str, LabeledTrace]:
+def _by_id(rows: _Placed, warn: Callable[[str], None], leave_out: _Refuse) -> dict[str, LabeledTrace]:
     found: dict[str, tuple[str, LabeledTrace]] = {}
-    for place, given in rows:
-        trace_id = given.trace_id.strip()
-        if not trace_id:
-            leave_out(TraceError(f"{place}: the trace_id is blank"))
-            continue
-        row = given if trace_id == given.trace_id else replace(given, trace=replace(given.trace, trace_id=trace_id))
-        if trace_id not in found:
-            found[trace_id] = (place, row)
-            continue
-        twice(*found[trace_id], place, row, warn, leave_out)
+    for place, row in with_plain_ids(rows, leave_out):
+        if row.trace_id in found:
+            twice(*found[row.trace_id], place, row, warn, leave_out)
+        found.setdefault(row.trace_id, (place, row))
     return {trace_id: row for trace_id, (_, row) in found.items()}
+
+
+def with_plain_ids(rows: _Placed, leave_out: _Refuse) -> Iterator[tuple[str, LabeledTrace]]:
+    """(place, row) pairs whose ids have no outer white space; `leave_out` is told of one that has none left."""
+    for place, row in rows:
+        if trace_id := row.trace_id.strip():
+            yield place, row if trace_id == row.trace_id else replace(row, trace=replace(row.trace, trace_id=trace_id))
+        else:
+            leave_out(TraceError(f"{place}: the trace_id is blank"))
 
 
 def twice(
@@ -286,10 +287,10 @@ def _warn(message: str) -> None:
     warnings.warn(message, UserWarning, stacklevel=4)
 
 
-def _numbered_rows(path: Path) -> Iterator[tuple[int, LabeledTrace]]:
+def _placed_rows(path: Path) -> Iterator[tuple[str, LabeledTrace]]:
     for number, text in read_lines(path):
         where = f"{path}, line {number}"
-        yield number, from_json(parse_json(text, where), where)
+        yield where, from_json(parse_json(text, where), where)
 
 
 def line(row: LabeledTrace) -> str:

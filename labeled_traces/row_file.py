@@ -6,10 +6,9 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
-from labeled_traces.dataset import LabeledTrace, from_json, twice
+from labeled_traces.dataset import LabeledTrace, from_json, twice, with_plain_ids
 from labeled_traces.dataset import line as as_line
 from labeled_traces.files import check_writable, parse_json
 from labeled_traces.trace import TraceError
@@ -51,21 +50,16 @@ class RowFile:
     ) -> RowFile:
         """Writes (place, row) pairs, each id once, as `Dataset.from_places` keeps them. `written` gets those rows."""
         end = 0
-        for place, given in rows:
-            trace_id = given.trace_id.strip()
-            if not trace_id:
-                leave_out(TraceError(f"{place}: the trace_id is blank"))
-                continue
-            row = given if trace_id == given.trace_id else replace(given, trace=replace(given.trace, trace_id=trace_id))
-            if trace_id in self._at:
-                twice(self._at[trace_id][0], self._row(trace_id), place, row, warn, leave_out)
+        for place, row in with_plain_ids(rows, leave_out):
+            if row.trace_id in self._at:
+                twice(self._at[row.trace_id][0], self._row(row.trace_id), place, row, warn, leave_out)
                 continue
             text = f"{as_line(row)}\n".encode()
             try:
                 self._file.write(text)
             except OSError as error:
                 raise TraceError(f"{self.path}: cannot be written ({error.strerror})") from None
-            self._at[trace_id] = (place, end, len(text))
+            self._at[row.trace_id] = (place, end, len(text))
             end += len(text)
             written(row)
         self._file.flush()

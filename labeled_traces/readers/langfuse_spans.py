@@ -13,12 +13,11 @@ from labeled_traces.readers.attributes import decoded, first, get, inputs_and_ou
 from labeled_traces.readers.fields import seconds, span_kind
 from labeled_traces.readers.genai import genai_contents
 from labeled_traces.readers.messages import chat_messages, llm_contents
-from labeled_traces.readers.repair import mend_value
+from labeled_traces.readers.repair import mend_span
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.trace import JSON, Span, SpanKind
 
 _KINDS = {"GENERATION": SpanKind.LLM, "SPAN": SpanKind.CHAIN, "EVENT": SpanKind.CHAIN}
-_TEXT_FIELDS = ("span_id", "parent_id", "name", "inputs", "outputs", "error", "attributes")
 _NOTHING: tuple[JSON, ...] = (None, "", {}, [])
 
 
@@ -60,7 +59,7 @@ def read_span(item: Mapping[str, JSON], where: str, options: ReadOptions) -> Spa
         error=str(said or "unknown error") if failed else None,
         attributes={**_usage(item), **({"status_message": said} if said and not failed else {})},
     )
-    return replace(span, **{key: mend_value(getattr(span, key), f"{place}, {key}", options) for key in _TEXT_FIELDS})
+    return mend_span(span, place, options)
 
 
 def _kind(item: Mapping[str, JSON], attributes: JSON, outputs: JSON) -> SpanKind:

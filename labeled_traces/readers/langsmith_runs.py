@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from labeled_traces.readers.attributes import decoded, first, get, inputs_and_outputs
 from labeled_traces.readers.fields import known_counts, seconds
 from labeled_traces.readers.messages import llm_contents
-from labeled_traces.readers.repair import mend_value
+from labeled_traces.readers.repair import mend_span
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.trace import JSON, Span, SpanKind
 
@@ -16,7 +15,6 @@ _KINDS = {
     **dict.fromkeys(("chain", "parser", "prompt"), SpanKind.CHAIN),
     **{"llm": SpanKind.LLM, "tool": SpanKind.TOOL, "retriever": SpanKind.RETRIEVER, "embedding": SpanKind.EMBEDDING},
 }
-_TEXT_FIELDS = ("span_id", "parent_id", "name", "inputs", "outputs", "error", "attributes")
 
 
 def ids_by_path(run: Mapping[str, JSON]) -> tuple[str, str]:
@@ -54,7 +52,7 @@ def read_run(run: Mapping[str, JSON], above: JSON, where: str, options: ReadOpti
         error=_error(run.get("error")) if failed else None,
         attributes=_usage(run, extra, decoded(run.get("outputs"))) if kind is SpanKind.LLM else {},
     )
-    return replace(span, **{key: mend_value(getattr(span, key), f"{place}, {key}", options) for key in _TEXT_FIELDS})
+    return mend_span(span, place, options)
 
 
 def _tool_contents(inputs: JSON, outputs: JSON, place: str, options: ReadOptions) -> tuple[JSON, JSON]:

@@ -17,13 +17,12 @@ from labeled_traces.readers.fields import seconds, span_kind, status
 from labeled_traces.readers.original import ORIGINAL
 from labeled_traces.readers.otel_span import error_text
 from labeled_traces.readers.otel_span import read_spans as read_otel_spans
-from labeled_traces.readers.repair import canonical_id, mend_value
+from labeled_traces.readers.repair import canonical_id, mend_span
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.trace import JSON, Span, SpanKind
 
 _KINDS = {"CHAT_MODEL": SpanKind.LLM, "WORKFLOW": SpanKind.CHAIN, "TASK": SpanKind.CHAIN, "PARSER": SpanKind.CHAIN}
 """MLflow's span types that OpenInference calls something else."""
-_TEXT_FIELDS = ("name", "inputs", "outputs", "error", "attributes")
 _FOREIGN = ("openinference.", "gen_ai.", "gcp.vertex.agent.", "llm.", "ai.", "input.", "output.", "traceloop.")
 _TOKENS = {"prompt": "input_tokens", "completion": "output_tokens", "total": "total_tokens"}
 
@@ -58,8 +57,7 @@ def _span(item: Mapping[str, JSON], where: str, options: ReadOptions) -> Span:
     span = _of_mlflow(item, attributes)
     if any(key.startswith(_FOREIGN) for key in raw):
         span = _of_others(item, raw, span, where, options)
-    span = replace(span, span_id=span_id, parent_id=parent_id or None)
-    return replace(span, **{key: mend_value(getattr(span, key), f"{place}, {key}", options) for key in _TEXT_FIELDS})
+    return mend_span(replace(span, span_id=span_id, parent_id=parent_id or None), place, options)
 
 
 def _of_mlflow(item: Mapping[str, JSON], attributes: Mapping[str, JSON]) -> Span:

@@ -19,11 +19,10 @@ from labeled_traces.readers.fields import seconds
 from labeled_traces.readers.groups import task_group
 from labeled_traces.readers.messages import llm_contents
 from labeled_traces.readers.records import read_files
-from labeled_traces.readers.repair import build_trace, mend_value
+from labeled_traces.readers.repair import build_trace, mend_span, mend_value
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.trace import JSON, Span, SpanKind, TraceError
 
-_TEXT_FIELDS = ("span_id", "parent_id", "name", "inputs", "outputs", "error", "attributes")
 _ACCEPTED = 'accepted are {object: "trace", id} and {object: "trace.span", id, trace_id, span_data}'
 _AUDIO = ("speech", "speech_group", "transcription")
 
@@ -119,7 +118,7 @@ def _span(item: Mapping[str, JSON], where: str, options: ReadOptions) -> Span:
         error=_error(error) if error else None,
         attributes=_usage(data) if kind is SpanKind.LLM else {},
     )
-    return replace(span, **{key: mend_value(getattr(span, key), f"{place}, {key}", options) for key in _TEXT_FIELDS})
+    return mend_span(span, place, options)
 
 
 _Read = tuple[str, SpanKind, JSON, JSON]

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from labeled_traces.readers.attributes import decoded, get, inputs_and_outputs, kept_attributes, nest
 from labeled_traces.readers.fields import duration, seconds, span_kind, status
 from labeled_traces.readers.genai import genai_contents, genai_kind, genai_name, with_events
 from labeled_traces.readers.groups import task_id
-from labeled_traces.readers.repair import canonical_id, mend_value
+from labeled_traces.readers.repair import canonical_id, mend_span
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.readers.smolagents_spans import plain_step
 from labeled_traces.readers.trulens_spans import trulens_contents, trulens_error, trulens_kind
@@ -97,7 +96,7 @@ def read_span(item: Mapping[str, JSON], above: str | None, where: str, options: 
         attributes={**kept_attributes(attributes), **usage(attributes), **({} if task is None else {"task_id": task})},
     )
     span = plain_step(span)
-    return replace(span, **{key: mend_value(getattr(span, key), f"{place}, {key}", options) for key in _TEXT_FIELDS})
+    return mend_span(span, place, options)
 
 
 def _kind(record: Mapping[str, JSON], attributes: JSON, name: str) -> SpanKind:
@@ -144,9 +143,6 @@ def _name(attributes: JSON, kind: SpanKind, name: str) -> str:
     if kind is SpanKind.TOOL and named is not None:
         return _text(named) or name
     return genai_name(attributes, kind, name)
-
-
-_TEXT_FIELDS = ("span_id", "parent_id", "name", "inputs", "outputs", "error", "attributes")
 
 
 def _times(record: Mapping[str, JSON], place: str, options: ReadOptions) -> tuple[float | None, float | None]:

@@ -18,6 +18,7 @@ from labeled_traces.trace import JSON, Span, Trace
 
 _UNREADABLE = re.compile("[\x00\ud800-\udfff]")
 _DEEPEST = 60
+_TEXT_FIELDS = ("span_id", "parent_id", "name", "inputs", "outputs", "error", "attributes")
 
 
 def canonical_id(raw: str, form: str) -> str:
@@ -51,6 +52,11 @@ def mend_value(value: JSON, where: str, options: ReadOptions, depth: int = 0) ->
     without any of this is given back as it is, the very same.
     """
     return value if _is_fine(value, options, depth) else _mended(value, where, options, depth)
+
+
+def mend_span(span: Span, where: str, options: ReadOptions) -> Span:
+    """A span whose texts and values are mended, see `mend_value`."""
+    return replace(span, **{key: mend_value(getattr(span, key), f"{where}, {key}", options) for key in _TEXT_FIELDS})
 
 
 def _is_fine(value: JSON, options: ReadOptions, depth: int) -> bool:

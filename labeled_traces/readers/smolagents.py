@@ -8,7 +8,6 @@ tool calls stand below it; what went wrong in an action is the error of its tool
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
@@ -18,13 +17,12 @@ from labeled_traces.readers.fields import seconds
 from labeled_traces.readers.groups import task_group
 from labeled_traces.readers.messages import llm_contents
 from labeled_traces.readers.records import read_files
-from labeled_traces.readers.repair import build_trace, mend_value
+from labeled_traces.readers.repair import build_trace, mend_span
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.trace import JSON, Span, SpanKind, TraceError
 
 ROOT = "run"
 _TOKENS = {"prompt": "input_tokens", "completion": "output_tokens", "total": "total_tokens"}
-_TEXT_FIELDS = ("inputs", "outputs", "error")
 _ACCEPTED = "accepted are steps {task}, {plan}, {step_number} or {steps: [...]}"
 
 
@@ -83,12 +81,7 @@ def _row(trace_id: str, steps: Sequence[Mapping[str, JSON]], where: str, options
     spans = [root]
     for number, step in enumerate(steps):
         spans += _spans(step, f"step-{number}", prompt)
-    mended = [
-        replace(
-            span, **{key: mend_value(getattr(span, key), f"{where}, {span.span_id}", options) for key in _TEXT_FIELDS}
-        )
-        for span in spans
-    ]
+    mended = [mend_span(span, f"{where}, {span.span_id}", options) for span in spans]
     trace = build_trace(trace_id, with_agents(mended, root), "none", where, options)
     return LabeledTrace(trace, group=task_group(trace), clean="unknown", metadata={"source": "smolagents"})
 

@@ -71,11 +71,8 @@ def score(value: JSON) -> int | None:
     given = text(value)
     if not given:
         return None
-    try:
-        number = float(given)
-    except ValueError:
-        number = -1.0
-    if number not in SCORES or isinstance(value, bool):
+    number = _number(given)
+    if number is None or number not in SCORES or isinstance(value, bool):
         raise TraceError(f"{given!r} is no score: accepted are 0 (an error of high impact), 1, 2 and 3 (no error)")
     return int(number)
 
@@ -101,9 +98,8 @@ def time(value: JSON) -> float | None:
     given = text(value)
     if not given:
         return None
-    try:
-        number = float(given)
-    except ValueError:
+    number = _number(given)
+    if number is None:
         try:
             moment = datetime.fromisoformat(given)
         except ValueError:
@@ -115,3 +111,10 @@ def time(value: JSON) -> float | None:
     while number > _YEAR_5000:
         number /= 1000
     return number
+
+
+def _number(given: str) -> float | None:
+    try:
+        return float(given)
+    except ValueError:
+        return None
