@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from labeled_traces.dataset import LabeledTrace
-from labeled_traces.readers.label_table import LabelTable
+from labeled_traces.readers.labels.mlflow import PREFIX
+from labeled_traces.readers.labels.table import LabelTable
+from labeled_traces.readers.labels.table_columns import TableForm
+from labeled_traces.readers.mending.original import restore
 from labeled_traces.readers.mlflow import read_row
-from labeled_traces.readers.mlflow_labels import PREFIX
-from labeled_traces.readers.original import restore
 from labeled_traces.readers.report import ReadOptions, ReadReport
-from labeled_traces.readers.table_columns import TableForm
 from labeled_traces.taxonomy import load_taxonomy
 from labeled_traces.trace import TraceError
 from pipeline.config import PipelineError

@@ -1,5 +1,7 @@
 """Files of other systems as labelled traces.
 
+A module here is a reader. What readers share has rooms: files/ (records out of files), spans/ (what each system writes
+in a span), labels/ (what people said, joined with traces), mending/ (what happens to the spans of any source).
 To add a format: a module with `role` and `read`, and a line in READERS.
 """
 
@@ -17,6 +19,7 @@ from labeled_traces.readers import (
     agent_error_bench,
     agent_process_bench,
     agentrx,
+    dataset,
     langfuse,
     langsmith,
     mlflow,
@@ -24,18 +27,17 @@ from labeled_traces.readers import (
     openai_agents,
     openinference,
     otlp,
-    rows,
     smolagents,
     trail,
     trulens,
     who_and_when,
 )
-from labeled_traces.readers.label_table import LabelTable, is_table
-from labeled_traces.readers.original import restore
-from labeled_traces.readers.records import SUFFIXES, expand, first_record
+from labeled_traces.readers.files.records import SUFFIXES, expand, first_record
+from labeled_traces.readers.files.tables import SUFFIXES as TABLE_SUFFIXES
+from labeled_traces.readers.labels.table import LabelTable, is_table
+from labeled_traces.readers.labels.table_columns import TableForm
+from labeled_traces.readers.mending.original import restore
 from labeled_traces.readers.report import FILE, NO_CONTENT, ReadOptions, ReadReport
-from labeled_traces.readers.table_columns import TableForm
-from labeled_traces.readers.table_files import SUFFIXES as TABLE_SUFFIXES
 from labeled_traces.taxonomy import Taxonomy, load_taxonomy
 from labeled_traces.trace import JSON, TraceError
 
@@ -50,7 +52,7 @@ class Reader:
 
 
 READERS: dict[str, Reader] = {
-    "dataset": Reader(rows.role, rows.read, "trail"),
+    "dataset": Reader(dataset.role, dataset.read, "trail"),
     "agentrx": Reader(agentrx.role, agentrx.read, "agentrx"),
     "adk": Reader(adk.role, adk.read, "trail"),
     "langfuse": Reader(langfuse.role, langfuse.read, "trail"),
@@ -123,7 +125,7 @@ def read_into(
         labels: further label files or folders.
         taxonomy: a table or its name or file; None means the one of the format.
         strict: whether anything that cannot be read is an error.
-        table: how label files that are tables are read, see `label_table`.
+        table: how label files that are tables are read, see `labels/table.py`.
         allow_missing: whether labels of traces that were not read are left out and counted, else they are an error.
 
     Raises:

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
-from labeled_traces.readers.adk_events import adk_field, session_spans
-from labeled_traces.readers.attributes import first, get
-from labeled_traces.readers.groups import task_group
-from labeled_traces.readers.records import read_files
-from labeled_traces.readers.repair import build_trace, mend_value
+from labeled_traces.readers.files.records import read_files
+from labeled_traces.readers.mending.repair import build_trace, mend_value
 from labeled_traces.readers.report import ReadOptions
+from labeled_traces.readers.spans.adk import adk_field, session_spans
+from labeled_traces.readers.spans.openinference import first, get
+from labeled_traces.readers.task_group import task_group
 from labeled_traces.trace import JSON, TraceError
 
 _ACCEPTED = "accepted are sessions {id, app_name, events} and evaluation sets {eval_set_id, eval_cases}"

@@ -23,14 +23,14 @@ from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.label import ErrorLabel, Impact, ScoreLabel
-from labeled_traces.readers.attributes import decoded
-from labeled_traces.readers.chat import ROOT, chat_spans
-from labeled_traces.readers.groups import task_group
-from labeled_traces.readers.joining import no_span, refuse_unknown
-from labeled_traces.readers.records import read_files
-from labeled_traces.readers.repair import build_trace, mend_value
+from labeled_traces.readers.files.records import read_files
+from labeled_traces.readers.labels.by_run import RunLabels
+from labeled_traces.readers.labels.joining import no_span, refuse_unknown
+from labeled_traces.readers.mending.repair import build_trace, mend_value
 from labeled_traces.readers.report import LABEL, ReadOptions
-from labeled_traces.readers.run_labels import RunLabels
+from labeled_traces.readers.spans.chat import ROOT, chat_spans
+from labeled_traces.readers.spans.openinference import decoded
+from labeled_traces.readers.task_group import task_group
 from labeled_traces.trace import JSON, Span, SpanKind, Trace, TraceError
 
 RATER = "AgentErrorBench"

@@ -25,12 +25,12 @@ from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.label import ErrorLabel, Impact, ScoreLabel
-from labeled_traces.readers.chat import add_raters, chat_spans, step_span
-from labeled_traces.readers.fields import seconds
-from labeled_traces.readers.joining import Unknown, no_span, refuse_unknown
-from labeled_traces.readers.records import read_files
-from labeled_traces.readers.repair import build_trace, mend_value
+from labeled_traces.readers.files.records import read_files
+from labeled_traces.readers.labels.joining import Unknown, no_span, refuse_unknown
+from labeled_traces.readers.mending.repair import build_trace, mend_value
 from labeled_traces.readers.report import LABEL, ReadOptions
+from labeled_traces.readers.spans.chat import add_raters, chat_spans, step_span
+from labeled_traces.readers.spans.fields import seconds
 from labeled_traces.trace import JSON, SpanKind, Trace, TraceError
 
 RATER = "AgentProcessBench"

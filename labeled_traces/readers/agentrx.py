@@ -3,7 +3,7 @@
 A run of tau-bench is `{task_id, trial, reward, traj: [chat messages], info, ...}`; only `traj` becomes a trace, since
 `info`, `records` and `reward` hold the answer. A run of Magentic-One is a file with a list of `{role, content}` and the
 id of its task as its name; the roles are those of a team (`human`, `Orchestrator (-> WebSurfer)` ...). Steps of labels
-count from 1, see `agentrx_labels`.
+count from 1, see `labels/agentrx.py`.
 
 The runs of Magentic-One are those of Who&When's hand-crafted part, and have the same ids and groups. Given as labels,
 its files add what that second team said. Each of the runs failed: that is its score of goal fulfillment.
@@ -18,13 +18,13 @@ from pathlib import Path
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.label import ErrorLabel
 from labeled_traces.readers import who_and_when
-from labeled_traces.readers.agentrx_labels import LIST, errors_of, is_labels, load
-from labeled_traces.readers.chat import add_raters, chat_spans
-from labeled_traces.readers.joining import Unknown, refuse_unknown
-from labeled_traces.readers.records import read_files
-from labeled_traces.readers.repair import build_trace, mend_value
+from labeled_traces.readers.files.records import read_files
+from labeled_traces.readers.labels.agentrx import LIST, errors_of, is_labels, load
+from labeled_traces.readers.labels.by_run import RunLabels
+from labeled_traces.readers.labels.joining import Unknown, refuse_unknown
+from labeled_traces.readers.mending.repair import build_trace, mend_value
 from labeled_traces.readers.report import ReadOptions
-from labeled_traces.readers.run_labels import RunLabels
+from labeled_traces.readers.spans.chat import add_raters, chat_spans
 from labeled_traces.trace import JSON, TraceError
 
 

@@ -5,7 +5,7 @@ traces in any order (`{data: [...]}`, arrays, JSON Lines; camelCase and snake_ca
 what its instrumentation recorded is read (the names of agents and tools, the tools that a model had); what a user wrote
 there, and in a trace's metadata, can hold the answer and stays out.
 
-Labels are the scores that people gave in the app (source ANNOTATION), see `langfuse_scores`.
+Labels are the scores that people gave in the app (source ANNOTATION), see `labels/langfuse.py`.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
-from labeled_traces.readers.agents import with_agents
-from labeled_traces.readers.attributes import decoded, first, get
-from labeled_traces.readers.feedback import Feedback
-from labeled_traces.readers.groups import task_group
-from labeled_traces.readers.langfuse_scores import is_score, label_by_scores, load_scores
-from labeled_traces.readers.langfuse_spans import agents_for_loops, read_span
-from labeled_traces.readers.records import read_files
-from labeled_traces.readers.repair import build_trace, mend_value
+from labeled_traces.readers.files.records import read_files
+from labeled_traces.readers.labels.feedback import Feedback
+from labeled_traces.readers.labels.langfuse import is_score, label_by_scores, load_scores
+from labeled_traces.readers.mending.agents import with_agents
+from labeled_traces.readers.mending.repair import build_trace, mend_value
+from labeled_traces.readers.mending.states import without_repeated_states
 from labeled_traces.readers.report import ReadOptions
-from labeled_traces.readers.states import without_repeated_states
+from labeled_traces.readers.spans.langfuse import agents_for_loops, read_span
+from labeled_traces.readers.spans.openinference import decoded, first, get
+from labeled_traces.readers.task_group import task_group
 from labeled_traces.trace import JSON, Span, SpanKind, TraceError
 
 _NOTHING: tuple[JSON, ...] = (None, "", {}, [])

@@ -17,16 +17,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
-from labeled_traces.readers.agents import with_agents
-from labeled_traces.readers.attributes import decoded, first, get
-from labeled_traces.readers.feedback import NO_PERSON, Feedback, Said, as_assessments
-from labeled_traces.readers.groups import task_group
-from labeled_traces.readers.langsmith_runs import ids_by_path, read_run
-from labeled_traces.readers.mlflow_labels import label
-from labeled_traces.readers.records import read_files
-from labeled_traces.readers.repair import build_trace, mend_value
+from labeled_traces.readers.files.records import read_files
+from labeled_traces.readers.labels.feedback import NO_PERSON, Feedback, Said, as_assessments
+from labeled_traces.readers.labels.mlflow import label
+from labeled_traces.readers.mending.agents import with_agents
+from labeled_traces.readers.mending.repair import build_trace, mend_value
+from labeled_traces.readers.mending.states import without_repeated_states
 from labeled_traces.readers.report import ReadOptions
-from labeled_traces.readers.states import without_repeated_states
+from labeled_traces.readers.spans.langsmith import ids_by_path, read_run
+from labeled_traces.readers.spans.openinference import decoded, first, get
+from labeled_traces.readers.task_group import task_group
 from labeled_traces.trace import JSON, Span, SpanKind, Trace, TraceError
 
 _THREAD = ("session_id", "thread_id", "conversation_id")

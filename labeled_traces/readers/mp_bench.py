@@ -23,12 +23,12 @@ from urllib.parse import unquote
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.label import ErrorLabel, Impact, ScoreLabel
 from labeled_traces.readers import who_and_when
-from labeled_traces.readers.chat import ROOT, add_raters, step_span, team_spans, turns_of
-from labeled_traces.readers.groups import task_group
-from labeled_traces.readers.joining import Unknown, no_span, refuse_unknown
-from labeled_traces.readers.records import read_files
-from labeled_traces.readers.repair import build_trace, mend_value
+from labeled_traces.readers.files.records import read_files
+from labeled_traces.readers.labels.joining import Unknown, no_span, refuse_unknown
+from labeled_traces.readers.mending.repair import build_trace, mend_value
 from labeled_traces.readers.report import LABEL, ReadOptions
+from labeled_traces.readers.spans.chat import ROOT, add_raters, step_span, team_spans, turns_of
+from labeled_traces.readers.task_group import task_group
 from labeled_traces.trace import JSON, Trace, TraceError
 
 FIRST = 0

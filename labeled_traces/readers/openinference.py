@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
-from labeled_traces.readers.annotations import is_annotation
-from labeled_traces.readers.otel_span import is_span
-from labeled_traces.readers.otel_traces import log_event, read_traces
+from labeled_traces.readers.files.records import read_files
+from labeled_traces.readers.labels.trail import is_annotation
 from labeled_traces.readers.otlp import is_otlp
-from labeled_traces.readers.records import read_files
 from labeled_traces.readers.report import ReadOptions
+from labeled_traces.readers.spans.otel import is_span
+from labeled_traces.readers.spans.otel_traces import log_event, read_traces
 from labeled_traces.readers.trail import is_trail
 from labeled_traces.trace import JSON, TraceError
 

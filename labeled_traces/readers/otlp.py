@@ -10,11 +10,11 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
-from labeled_traces.readers.annotations import ID_FORM, is_annotation
-from labeled_traces.readers.otel_traces import log_event, read_traces
-from labeled_traces.readers.records import read_files
-from labeled_traces.readers.repair import canonical_id
+from labeled_traces.readers.files.records import read_files
+from labeled_traces.readers.labels.trail import ID_FORM, is_annotation
+from labeled_traces.readers.mending.repair import canonical_id
 from labeled_traces.readers.report import SPAN, ReadOptions
+from labeled_traces.readers.spans.otel_traces import log_event, read_traces
 from labeled_traces.trace import JSON, TraceError
 
 

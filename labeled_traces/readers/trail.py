@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
-from labeled_traces.readers.annotations import Annotations, is_annotation
-from labeled_traces.readers.otel_span import read_spans
-from labeled_traces.readers.otel_traces import row, trace_id_of
-from labeled_traces.readers.records import parse_mended, read_files
+from labeled_traces.readers.files.records import parse_mended, read_files
+from labeled_traces.readers.labels.trail import Annotations, is_annotation
 from labeled_traces.readers.report import ReadOptions
+from labeled_traces.readers.spans.otel import read_spans
+from labeled_traces.readers.spans.otel_traces import row, trace_id_of
 from labeled_traces.trace import JSON, TraceError
 
 

@@ -21,13 +21,13 @@ from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.label import ErrorLabel, Impact, ScoreLabel
-from labeled_traces.readers import agentrx_labels
-from labeled_traces.readers.chat import Turn, add_raters, speaker_of, step_span, team_spans, turns_of
-from labeled_traces.readers.joining import no_span, refuse_unknown
-from labeled_traces.readers.records import read_files
-from labeled_traces.readers.repair import build_trace, mend_value
+from labeled_traces.readers.files.records import read_files
+from labeled_traces.readers.labels import agentrx as agentrx_labels
+from labeled_traces.readers.labels.by_run import RunLabels
+from labeled_traces.readers.labels.joining import no_span, refuse_unknown
+from labeled_traces.readers.mending.repair import build_trace, mend_value
 from labeled_traces.readers.report import ReadOptions
-from labeled_traces.readers.run_labels import RunLabels
+from labeled_traces.readers.spans.chat import Turn, add_raters, speaker_of, step_span, team_spans, turns_of
 from labeled_traces.taxonomy import load_taxonomy
 from labeled_traces.trace import JSON, Trace, TraceError
 

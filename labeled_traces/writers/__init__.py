@@ -1,7 +1,8 @@
 """Labelled traces as files of other systems.
 
 Each trace that was written is read back, and what a reader makes otherwise of it is kept beside it (see
-`readers/original.py`), so that our readers give the very row. To add a form: a module with `record`, a line in WRITERS.
+`readers/mending/original.py`), so that our readers give the very row. To add a form: a module with `record`, and a line
+in WRITERS.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TypeAlias
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.files import write_lines
 from labeled_traces.readers import READERS, sniff
-from labeled_traces.readers.original import differences
+from labeled_traces.readers.mending.original import differences
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.taxonomy import load_taxonomy
 from labeled_traces.trace import JSON, TraceError

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from fractions import Fraction
 
-from labeled_traces.readers.original import without_original
-from labeled_traces.readers.repair import mend_value
+from labeled_traces.readers.mending.original import without_original
+from labeled_traces.readers.mending.repair import mend_value
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.taxonomy import Taxonomy
 from labeled_traces.trace import JSON, Span, Trace

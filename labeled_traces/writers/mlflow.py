@@ -1,6 +1,6 @@
 """A row as MLflow writes a trace (`Trace.to_dict`), people's labels as its assessments.
 
-Errors are feedback `gpa_error` at their spans, scores feedback `gpa_<dimension>`, as `readers/mlflow_labels.py` says;
+Errors are feedback `gpa_error` at their spans, scores feedback `gpa_<dimension>`, as `readers/labels/mlflow.py` says;
 who read the run and marked nothing says `none`.
 """
 
@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.label import ErrorLabel, Impact, ScoreLabel
-from labeled_traces.readers.mlflow_labels import ERROR, NO_ERROR, PREFIX
-from labeled_traces.readers.original import ORIGINAL
+from labeled_traces.readers.labels.mlflow import ERROR, NO_ERROR, PREFIX
+from labeled_traces.readers.mending.original import ORIGINAL
 from labeled_traces.trace import JSON, Span, SpanKind, text_hash
 from labeled_traces.writers.fields import NANOSECONDS, calls_of, json_text, messages_of, written_spans
 from labeled_traces.writers.ids import HexIds
@@ -26,7 +26,7 @@ def record(row: LabeledTrace, ids: HexIds, kept: Mapping[str, str], labels: bool
     """The trace as `mlflow.entities.Trace.from_dict` takes it.
 
     Args:
-        kept: id of a written span -> what is kept beside it, see `readers/original.py`.
+        kept: id of a written span -> what is kept beside it, see `readers/mending/original.py`.
         labels: whether what people said is written.
     """
     trace_id = f"tr-{ids.trace}"

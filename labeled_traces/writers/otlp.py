@@ -1,6 +1,6 @@
 """A row as one line of OTLP/JSON (`{"resourceSpans": [...]}`), with the attributes of OpenInference.
 
-OTLP has no place for labels: they are kept beside the trace, see `readers/original.py`.
+OTLP has no place for labels: they are kept beside the trace, see `readers/mending/original.py`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from labeled_traces.dataset import LabeledTrace
-from labeled_traces.readers.original import ORIGINAL
+from labeled_traces.readers.mending.original import ORIGINAL
 from labeled_traces.trace import JSON, Span, SpanKind
 from labeled_traces.writers.fields import calls_of, json_text, messages_of, written_spans
 from labeled_traces.writers.ids import HexIds

@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, out: Output) -> int:
     from labeled_traces.readers import TWICE
-    from labeled_traces.readers.joining import unjoined_lines
+    from labeled_traces.readers.labels.joining import unjoined_lines
     from labeled_traces.row_file import RowFile
     from pipeline.results import counted_labels
     from pipeline.tally import Tally

@@ -61,7 +61,7 @@ def read_traces_into(
 
 
 def _how(args: argparse.Namespace) -> tuple[Any, ...]:
-    from labeled_traces.readers.table_columns import TableForm
+    from labeled_traces.readers.labels.table_columns import TableForm
 
     given = args.columns is not None or args.steps_from is not None
     table = TableForm.parse(args.columns or (), args.steps_from) if given else None

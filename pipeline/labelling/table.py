@@ -16,10 +16,10 @@ from pathlib import Path
 from judges.messages import messages_of
 from judges.notation import text_of
 from labeled_traces.dataset import LabeledTrace
-from labeled_traces.readers.label_table import LabelTable
+from labeled_traces.readers.files.tables import table_rows
+from labeled_traces.readers.labels.table import LabelTable
+from labeled_traces.readers.labels.table_columns import SAYS, TableForm
 from labeled_traces.readers.report import ReadOptions, ReadReport
-from labeled_traces.readers.table_columns import SAYS, TableForm
-from labeled_traces.readers.table_files import table_rows
 from labeled_traces.trace import JSON, Span, TraceError
 
 _FILLED = ("category", "dimensions", "score", "impact", "description", "evidence", "rater", "time")

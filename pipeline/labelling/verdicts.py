@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from judges.judgment import Judgment
-from labeled_traces.readers.mlflow_labels import PREFIX
+from labeled_traces.readers.labels.mlflow import PREFIX
 
 
 def as_assessments(judgments: Iterable[Judgment]) -> Iterator[Any]:

@@ -15,8 +15,8 @@ from itertools import takewhile
 
 from judges.program import JudgeSuite
 from labeled_traces.dataset import Dataset, LabeledTrace
+from labeled_traces.readers.labels.mlflow import is_labelled
 from labeled_traces.readers.mlflow import read_row
-from labeled_traces.readers.mlflow_labels import is_labelled
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.split import SplitManifest, manifest_of
 from labeled_traces.stable_split import content_of, parts_by_key, stable_split

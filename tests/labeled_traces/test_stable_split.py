@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from labeled_traces.dataset import Dataset, LabeledTrace
-from labeled_traces.readers.groups import task_group
+from labeled_traces.readers.task_group import task_group
 from labeled_traces.simulated import simulate
 from labeled_traces.stable_split import parts_by_key, places_of, stable_split
 from labeled_traces.trace import Trace

@@ -8,8 +8,8 @@ import pytest
 from labeled_traces.dataset import Dataset, LabeledTrace, to_json
 from labeled_traces.label import Impact
 from labeled_traces.readers import read
-from labeled_traces.readers.hidden_errors import KIND as HIDDEN_ERROR
-from labeled_traces.readers.records import OTHER_FILE
+from labeled_traces.readers.files.records import OTHER_FILE
+from labeled_traces.readers.mending.hidden_errors import KIND as HIDDEN_ERROR
 from labeled_traces.readers.report import LABEL, RECORD, ReadReport
 from labeled_traces.trace import JSON, SpanKind, TraceError
 

@@ -9,7 +9,7 @@ import pytest
 
 from labeled_traces.dataset import Dataset
 from labeled_traces.readers import read, sniff
-from labeled_traces.readers.feedback import NO_CATEGORY, NO_PERSON
+from labeled_traces.readers.labels.feedback import NO_CATEGORY, NO_PERSON
 from labeled_traces.readers.report import ReadReport
 from labeled_traces.trace import JSON, TraceError
 

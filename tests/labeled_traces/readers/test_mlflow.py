@@ -9,9 +9,9 @@ import pytest
 from judges.render import render
 from labeled_traces.label import DIMENSIONS, Impact
 from labeled_traces.readers import read
-from labeled_traces.readers.hidden_errors import KIND as HIDDEN_ERROR
+from labeled_traces.readers.labels.mlflow import is_labelled
+from labeled_traces.readers.mending.hidden_errors import KIND as HIDDEN_ERROR
 from labeled_traces.readers.mlflow import read_row, read_trace
-from labeled_traces.readers.mlflow_labels import is_labelled
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.taxonomy import load_taxonomy
 from labeled_traces.trace import JSON, Span, SpanKind, Trace, TraceError

@@ -8,7 +8,7 @@ import pytest
 from labeled_traces.dataset import Dataset, LabeledTrace
 from labeled_traces.label import ErrorLabel, Impact
 from labeled_traces.readers import READERS, read, sniff
-from labeled_traces.readers.records import OTHER_FILE
+from labeled_traces.readers.files.records import OTHER_FILE
 from labeled_traces.readers.report import FILE, NO_CONTENT, RECORD, ReadReport
 from labeled_traces.taxonomy import Taxonomy
 from labeled_traces.trace import JSON, Span, SpanKind, Trace, TraceError

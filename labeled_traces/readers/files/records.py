@@ -1,0 +1,144 @@
+"""JSON records out of files: JSON Lines, one JSON value, or a JSON array, with small damage mended."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from labeled_traces.files import parse_json, read_lines, read_text
+from labeled_traces.readers.files.json_array import is_large_array, read_array
+from labeled_traces.readers.report import FILE, ReadReport
+from labeled_traces.trace import JSON, TraceError
+
+OTHER_FILE = "file in a folder that is no JSON, left out"
+SUFFIXES = (".json", ".jsonl", ".ndjson")
+# A text, or a comma that stands before a closing bracket.
+# Possessive: a backtracking repeat keeps some hundred bytes for each character of a long text.
+_TRAILING_COMMA = re.compile(r'("(?:[^"\\]++|\\.)*+")|,(?=\s*[\]}])', re.DOTALL)
+
+
+def expand(paths: Iterable[Path], report: ReadReport | None = None, suffixes: Sequence[str] = SUFFIXES) -> list[Path]:
+    """Files as they are, folders as the files with these suffixes in them, each file once.
+
+    Args:
+        report: is told of the other files of a folder.
+
+    Raises:
+        TraceError: a path that does not exist, or a folder without such files.
+    """
+    files: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(file for file in path.rglob("*") if file.is_file())
+            records = [file for file in inside if file.suffix.lower() in suffixes]
+            if not records:
+                raise TraceError(f"{path}: a folder without {', '.join(suffixes)} files")
+            for other in inside:
+                if report is not None and other.suffix.lower() not in suffixes:
+                    report.add(OTHER_FILE, str(other))
+            files += records
+        elif path.exists():
+            files.append(path)
+        else:
+            raise TraceError(f"{path}: no such file or folder")
+    return list({file.resolve(): file for file in files}.values())
+
+
+def read_files(paths: Iterable[Path], report: ReadReport) -> Iterator[tuple[str, JSON]]:
+    """The records of several files, see `read_records`; a file that cannot be read is left out."""
+    for path in paths:
+        try:
+            yield from read_records(path, report)
+        except TraceError as error:
+            report.leave_out(error, FILE)
+
+
+def read_records(path: Path, report: ReadReport) -> Iterator[tuple[str, JSON]]:
+    """(place, record) pairs. JSON Lines are streamed; an array gives its items; `{"data": [...]}` the items of `data`.
+
+    Raises:
+        TraceError: an empty file, or one without JSON; names file and line. Single bad lines are left out.
+    """
+    if is_large_array(path):
+        yield from _large_array(path, report)
+        return
+    lines = read_lines(path, report.leave_out)
+    first = next(lines, None)
+    if first is None:
+        raise TraceError(f"{path}: is empty: accepted is a JSON or JSON Lines file")
+    number, line = first
+    try:
+        values = _items(f"{path}, line {number}", parse_mended(line, f"{path}, line {number}", report))
+    except TraceError as error:
+        text = read_text(path)
+        try:
+            yield from _items(str(path), parse_mended(text, str(path), report))  # a value over several lines
+            return
+        except TraceError:
+            if not any(_is_object(other) for other in text.split("\n")):
+                raise
+        report.leave_out(error)
+        values = iter(())
+    yield from values
+    for number, line in lines:
+        where = f"{path}, line {number}"
+        try:
+            value = parse_mended(line, where, report)
+        except TraceError as error:
+            report.leave_out(error)
+            continue
+        yield from _items(where, value)
+
+
+def _large_array(path: Path, report: ReadReport) -> Iterator[tuple[str, JSON]]:
+    """One item after the other; where there is damage, the rest as a whole, which may mend it."""
+    count = 0
+    try:
+        for count, item in enumerate(read_array(path), 1):
+            yield f"{path}, record {count}", item
+    except TraceError as error:
+        try:
+            whole = list(_items(str(path), parse_mended(read_text(path), str(path), report)))
+        except TraceError:
+            raise error from None
+        yield from whole[count:]
+
+
+def first_record(path: Path) -> JSON:
+    """Raises: TraceError, as `read_records` does."""
+    return next((record for _, record in read_records(path, ReadReport())), None)
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(parse_json(line, ""), dict)
+    except TraceError:
+        return False
+
+
+def _items(where: str, value: JSON) -> Iterator[tuple[str, JSON]]:
+    if isinstance(value, dict) and isinstance(value.get("data"), list) and "trace_id" not in value:
+        value = value["data"]
+    if isinstance(value, list):
+        yield from ((f"{where}, record {number}", item) for number, item in enumerate(value, 1))
+    else:
+        yield where, value
+
+
+def parse_mended(text: str, where: str, report: ReadReport) -> JSON:
+    """A JSON text, without the commas that stand before a closing bracket. Raises: TraceError, if it is none."""
+    try:
+        return parse_json(text, where)
+    except TraceError:
+        mended, commas = _without_trailing_commas(text)
+        if not commas:
+            raise
+        value = parse_json(mended, where)
+        report.add("trailing comma", where, commas)
+        return value
+
+
+def _without_trailing_commas(text: str) -> tuple[str, int]:
+    found = sum(match[1] is None for match in _TRAILING_COMMA.finditer(text))
+    return (_TRAILING_COMMA.sub(lambda match: match[1] or "", text) if found else text), found

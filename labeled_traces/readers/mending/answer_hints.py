@@ -1,0 +1,66 @@
+"""Whether a trace can hold an answer at all: one quick look at all of its texts and keys before the careful one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING
+
+from labeled_traces.readers.mending.answer_text import BESIDE, COMMON_KEYS, SAMPLE_KEYS, may_name_answer
+from labeled_traces.trace import JSON
+
+if TYPE_CHECKING:
+    from pydantic_core import SchemaValidator
+
+_BETWEEN = r"[\s\x1c-\x1f_-]*"
+
+
+@lru_cache(maxsize=4096)
+def plain(name: str) -> str:
+    """A name without case, spaces, `_`, `-` and other marks."""
+    return re.sub(r"[\W_]+", "", name).casefold()
+
+
+_NAMES = frozenset(map(plain, (*SAMPLE_KEYS, *COMMON_KEYS, *BESIDE)))
+
+
+@lru_cache(maxsize=4096)
+def _has_name(keys: tuple[str, ...]) -> bool:
+    return not _NAMES.isdisjoint(map(plain, keys))
+
+
+def texts_with_names(values: Iterable[JSON]) -> tuple[set[str], bool]:
+    """The texts in these values that may hold the name of an answer, and whether a key of a mapping bears one."""
+    texts: set[str] = set()
+    named = False
+    stack = list(values)
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            texts.add(item)
+        elif isinstance(item, dict):
+            named = named or _has_name(tuple(item))
+            stack.extend(item.values())
+        elif isinstance(item, list):
+            stack.extend(item)
+    return set(filter(_suspicious, texts)), named
+
+
+def _suspicious(text: str) -> bool:
+    if _validator().isinstance_python(text):
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # a lone surrogate, which stops the search
+        return may_name_answer(text)
+    return False
+
+
+@cache
+def _validator() -> SchemaValidator:
+    """By pydantic's regular expressions, which read a text once, whatever they look for."""
+    from pydantic_core import SchemaValidator, core_schema
+
+    pattern = "(?i)" + "|".join(name.replace(" ", _BETWEEN) for name in SAMPLE_KEYS)
+    return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex", strict=True))

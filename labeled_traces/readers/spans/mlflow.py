@@ -1,0 +1,196 @@
+"""One span of MLflow's, whoever wrote it.
+
+A span that came through MLflow's OTLP endpoint keeps its own attributes beside MLflow's translation, which knows less:
+it is read by its own, and by the translation where they say nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from labeled_traces.readers.mending.original import ORIGINAL
+from labeled_traces.readers.mending.repair import canonical_id, mend_span
+from labeled_traces.readers.report import ReadOptions
+from labeled_traces.readers.spans import langchain
+from labeled_traces.readers.spans.fields import seconds, span_kind, status
+from labeled_traces.readers.spans.openinference import decoded, get, nest, read_message
+from labeled_traces.readers.spans.otel import error_text
+from labeled_traces.readers.spans.otel import read_spans as read_otel_spans
+from labeled_traces.trace import JSON, Span, SpanKind
+
+_KINDS = {"CHAT_MODEL": SpanKind.LLM, "WORKFLOW": SpanKind.CHAIN, "TASK": SpanKind.CHAIN, "PARSER": SpanKind.CHAIN}
+"""MLflow's span types that OpenInference calls something else."""
+_FOREIGN = ("openinference.", "gen_ai.", "gcp.vertex.agent.", "llm.", "ai.", "input.", "output.", "traceloop.")
+_TOKENS = {"prompt": "input_tokens", "completion": "output_tokens", "total": "total_tokens"}
+
+
+def read_spans(items: Sequence[Mapping[str, JSON]], where: str, options: ReadOptions) -> list[Span]:
+    """The spans as they came; a graph of LangGraph's is an agent."""
+    spans = [_span(item, where, options) for item in items]
+    about = [_value(get(item, "attributes", "metadata")) for item in items]
+    graphs = {span.parent_id for span, said in zip(spans, about, strict=True) if _is_node(span, said)}
+    pairs = zip(spans, about, strict=True)
+    return [_as_agent(span, said) if span.span_id in graphs else span for span, said in pairs]
+
+
+def _is_node(span: Span, said: JSON) -> bool:
+    return span.kind is SpanKind.CHAIN and get(said, "langgraph_node") == span.name
+
+
+def _as_agent(span: Span, said: JSON) -> Span:
+    if span.kind is not SpanKind.CHAIN:
+        return span
+    name = get(said, "lc_agent_name")
+    named = {"agent.name": name} if isinstance(name, str) else {}
+    return replace(span, kind=SpanKind.AGENT, attributes={**span.attributes, **named})
+
+
+def _span(item: Mapping[str, JSON], where: str, options: ReadOptions) -> Span:
+    span_id, parent_id = hex_id(item.get("span_id")), hex_id(item.get("parent_span_id"))
+    place = f"{where}, span {span_id or '(no id)'}"
+    given = item.get("attributes")
+    raw = given if isinstance(given, dict) else {}
+    attributes = {key: _value(value) for key, value in raw.items()}
+    span = _of_mlflow(item, attributes)
+    if any(key.startswith(_FOREIGN) for key in raw):
+        span = _of_others(item, raw, span, where, options)
+    return mend_span(replace(span, span_id=span_id, parent_id=parent_id or None), place, options)
+
+
+def _of_mlflow(item: Mapping[str, JSON], attributes: Mapping[str, JSON]) -> Span:
+    said = str(attributes.get("mlflow.spanType") or "")
+    kind = _KINDS.get(said.upper()) or span_kind(said)
+    inputs, outputs = attributes.get("mlflow.spanInputs"), attributes.get("mlflow.spanOutputs")
+    name = str(item.get("name") or "")
+    if kind is SpanKind.LLM:
+        called = attributes.get("invocation_params")
+        inputs = _asked(inputs, attributes.get("mlflow.chat.tools") or get(called, "tools"))
+        outputs = _answered(outputs)
+    elif kind is SpanKind.AGENT:
+        inputs, outputs = _only(inputs, "prompt"), _only(outputs, "response")
+    elif kind is SpanKind.TOOL:
+        name = str(attributes.get("tool_name") or name)
+        if outputs is None and attributes.get("status") in ("running", "pending"):
+            outputs = {"status": attributes["status"]}
+    code = status(get(item, "status", "code"))
+    described = nest({"events": item.get("events"), "status.message": get(item, "status", "message")})
+    return Span(
+        span_id="",
+        parent_id=None,
+        name=name,
+        kind=kind,
+        start=seconds(item.get("start_time_unix_nano")),
+        end=seconds(item.get("end_time_unix_nano")),
+        inputs=inputs,
+        outputs=outputs,
+        status=code,
+        error=error_text(described, code),
+        attributes=_kept(attributes, kind),
+    )
+
+
+def _of_others(
+    item: Mapping[str, JSON], raw: Mapping[str, JSON], known: Span, where: str, options: ReadOptions
+) -> Span:
+    """The span by the attributes that it came with."""
+    record = {
+        "span_id": hex_id(item.get("span_id")),
+        "name": known.name,
+        "attributes": {key: _sent(value) for key, value in raw.items() if not key.startswith("mlflow.")},
+        "events": item.get("events"),
+    }
+    (span,) = read_otel_spans(record, where, options)
+    return replace(
+        known,
+        name=span.name,
+        kind=known.kind if span.kind is SpanKind.UNKNOWN else span.kind,
+        inputs=known.inputs if span.inputs is None else span.inputs,
+        outputs=known.outputs if span.outputs is None else span.outputs,
+        attributes={**known.attributes, **span.attributes},
+    )
+
+
+def hex_id(value: JSON) -> str:
+    """16 hex digits stay, though base64 could be written so as well: eight bytes in base64 are 12 characters."""
+    text = value.strip() if isinstance(value, str) else ""
+    return text.lower() if re.fullmatch(r"(?i)[0-9a-f]{16}", text) else canonical_id(text, "base64")
+
+
+def _value(value: JSON) -> JSON:
+    """An attribute, which MLflow writes as JSON; what is none is text."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        return value
+
+
+def _sent(value: JSON) -> JSON:
+    """An attribute as its sender wrote it: of a text that is JSON already MLflow makes no JSON."""
+    read = _value(value)
+    return read if isinstance(read, str) else value
+
+
+def _kept(attributes: Mapping[str, JSON], kind: SpanKind) -> dict[str, JSON]:
+    """What is kept beside inputs and outputs: of a model's call which model it was and how many tokens it took."""
+    kept = {ORIGINAL: attributes[ORIGINAL]} if ORIGINAL in attributes else {}
+    if kind is not SpanKind.LLM:
+        return kept
+    used = attributes.get("mlflow.chat.tokenUsage")
+    tokens = {name: get(used, key) for name, key in _TOKENS.items() if isinstance(get(used, key), int)}
+    called = [attributes.get(key) for key in ("mlflow.spanInputs", "invocation_params")]
+    model = next(filter(None, [attributes.get("mlflow.llm.model"), *(get(one, "model") for one in called)]), None)
+    return {
+        **kept,
+        **({"llm.token_count": tokens} if tokens else {}),
+        **({"llm.model_name": model} if isinstance(model, str) else {}),
+    }
+
+
+def _only(value: JSON, key: str) -> JSON:
+    """The text of a mapping that holds nothing else to tell."""
+    if isinstance(value, dict) and isinstance(value.get(key), str):
+        rest = {name: other for name, other in value.items() if name != key}
+        return value[key] if rest in ({}, {"status": "completed"}) else value
+    return value
+
+
+def _asked(inputs: JSON, tools: JSON) -> JSON:
+    asked = inputs
+    if isinstance(inputs, dict):
+        asked = next((inputs[key] for key in ("messages", "input") if inputs.get(key)), None)
+    messages = [{"role": "user", "content": asked}] if isinstance(asked, str) and asked is not inputs else None
+    messages = messages or _messages(asked)
+    if messages is None:
+        return inputs
+    system = get(inputs, "system") or get(inputs, "instructions")
+    if system:
+        messages = [{"role": "system", "content": system}, *messages]
+    schemas = tools or get(inputs, "tools")
+    return {"messages": messages, **({"tools": schemas} if isinstance(schemas, list) and schemas else {})}
+
+
+def _answered(outputs: JSON) -> JSON:
+    choices, generations = get(outputs, "choices"), get(outputs, "generations")
+    given: JSON = get(outputs, "messages") or [outputs]
+    if isinstance(choices, list):
+        given = [get(choice, "message") for choice in choices]
+    elif isinstance(generations, list):
+        given = [get(one, "message") for some in generations for one in (some if isinstance(some, list) else [some])]
+    messages = _messages(given)
+    return outputs if messages is None else {"messages": messages}
+
+
+def _messages(value: JSON) -> list[JSON] | None:
+    """Chat messages as `Span` has them; None where the value is no list of such."""
+    rows = decoded(value)
+    if isinstance(rows, list) and len(rows) == 1 and isinstance(rows[0], list):  # a batch of one
+        rows = rows[0]
+    if not isinstance(rows, list) or not rows:
+        return None
+    if all(isinstance(row, dict) and isinstance(row.get("role"), str) for row in rows):
+        return [read_message(row) for row in rows]
+    messages = [langchain.read_message(row) for row in rows]
+    return None if None in messages else list(messages)

@@ -1,0 +1,204 @@
+"""OpenInference attributes, flat (`llm.input_messages.0.message.role`) or nested, as a span's inputs and outputs."""
+
+from __future__ import annotations
+
+import ast
+import json
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from labeled_traces.quick_json import loads
+from labeled_traces.readers.mending.original import ORIGINAL
+from labeled_traces.readers.report import ReadReport
+from labeled_traces.trace import JSON, SpanKind
+
+# What a Trace keeps beside inputs and outputs. Everything else is bulk, or could hold the answer.
+_KEPT = (
+    *("llm.provider", "llm.invocation_parameters", "tool.parameters", "smolagents"),
+    ORIGINAL,
+)
+# Values that are somebody's data: their keys are not attribute names, whatever they look like.
+_DATA = ("value", "content", "arguments", "json_schema", "parameters", "invocation_parameters", "metadata")
+
+
+class _Node(dict[str, JSON]):
+    """A mapping that came out of dotted keys; a plain dict is somebody's data."""
+
+
+def nest(record: Mapping[str, JSON], depth: int = 0) -> dict[str, JSON]:
+    """Dotted keys as nested mappings; where all keys of a mapping are numbers it becomes a list, in their order.
+
+    A key that is a value and a prefix of others keeps its value under the empty key.
+    """
+    tree = _Node()
+    for key, value in record.items():
+        path = key.split(".", _LONGEST_PATH)
+        node = tree
+        for part in path[:-1]:
+            child = node.setdefault(part, _Node())
+            if not isinstance(child, _Node):
+                child = node[part] = _Node({"": child})
+            node = child
+        inner = value if path[-1] in _DATA else _nest_value(value, depth)
+        before = node.get(path[-1])
+        if isinstance(before, _Node):
+            before.update(inner if isinstance(inner, _Node) else {"": inner})
+        else:
+            node[path[-1]] = inner
+    return {key: _lists(value) for key, value in tree.items()}
+
+
+_LONGEST_PATH = 30
+
+
+def _nest_value(value: JSON, depth: int) -> JSON:
+    if depth == _LONGEST_PATH:
+        return value
+    if isinstance(value, Mapping):
+        return _Node(nest(value, depth + 1))
+    return [_nest_value(item, depth + 1) for item in value] if isinstance(value, list) else value
+
+
+def kept_attributes(attributes: JSON) -> dict[str, JSON]:
+    """The few attributes (nested) that describe a span without repeating its inputs and outputs."""
+    found = {key: get(attributes, *key.split(".")) for key in _KEPT}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def inputs_and_outputs(attributes: JSON, kind: SpanKind, where: str, report: ReadReport) -> tuple[JSON, JSON]:
+    """What went into a span and what came out, in the form that `Span` describes.
+
+    `attributes` are nested (`nest`). Messages win over `input.value`, which repeats them.
+    """
+    is_llm = kind is SpanKind.LLM
+    asked = _messages(get(attributes, "llm", "input_messages")) if is_llm else []
+    answered = _messages(get(attributes, "llm", "output_messages")) if is_llm else []
+    inputs: JSON = {"messages": asked}
+    if not asked:
+        inputs = _value(get(attributes, "input"), f"{where}, input.value", report)
+    elif tools := [_schema(get(item, "tool", "json_schema")) for item in _items(get(attributes, "llm", "tools"))]:
+        inputs["tools"] = tools
+    outputs: JSON = {"messages": answered}
+    if not answered:
+        outputs = _value(get(attributes, "output"), f"{where}, output.value", report)
+    if kind is SpanKind.TOOL:
+        inputs = _arguments(inputs, decoded(get(attributes, "tool", "parameters")), f"{where}, input.value", report)
+    elif kind in (SpanKind.RETRIEVER, SpanKind.RERANKER) and outputs is None:
+        found = get(attributes, "retrieval", "documents") or get(attributes, "reranker", "output_documents")
+        outputs = [get(item, "document") or item for item in _items(found)] or None
+    return inputs, outputs
+
+
+def _messages(value: JSON) -> list[JSON]:
+    items = [get(item, "message") or item for item in _items(value)]
+    return [read_message(item) for item in items if isinstance(item, dict)]
+
+
+def _schema(value: JSON) -> JSON:
+    read = _loads(value) if isinstance(value, str) else None
+    return value if read is None else read
+
+
+def read_message(raw: Mapping[str, JSON]) -> dict[str, JSON]:
+    """One message, as OpenInference, OpenAI or `Span` spell it, in the form that `Span` describes."""
+    parts = [get(part, "message_content") or part for part in _items(raw.get("contents"))]
+    message: dict[str, JSON] = {"role": str(raw.get("role") or "unknown"), "content": raw.get("content")}
+    if message["content"] is None and parts:
+        texts = (first(get(part, "text"), f"[{get(part, 'type') or 'part'}]") for part in parts)
+        message["content"] = "\n".join(str(text) for text in texts if text != "")
+    calls = [get(call, "tool_call") or call for call in _items(raw.get("tool_calls"))]
+    if calls:
+        message["tool_calls"] = [
+            {
+                "id": get(call, "id"),
+                "name": str(get(call, "function", "name") or get(call, "name") or ""),
+                "arguments": decoded(first(get(call, "function", "arguments"), get(call, "arguments"))),
+            }
+            for call in calls
+        ]
+    for key in ("tool_call_id", "name"):
+        if raw.get(key) is not None:
+            message[key] = str(raw[key])
+    return message
+
+
+def _arguments(inputs: JSON, parameters: JSON, where: str, report: ReadReport) -> JSON:
+    """A tool's arguments by name: smolagents' `{"args", "kwargs"}` and a Python repr are read as what they mean."""
+    if isinstance(inputs, str) and inputs.lstrip().startswith(("{", "[")):
+        literal = _literal(inputs)
+        if literal is not None:
+            report.add("Python repr", where)
+            inputs = literal
+    if not isinstance(inputs, dict) or not {"args", "kwargs"} <= inputs.keys():
+        return inputs
+    args, kwargs = _items(inputs["args"]), inputs["kwargs"] if isinstance(inputs["kwargs"], dict) else {}
+    names = list(parameters) if isinstance(parameters, dict) else []
+    named = dict(zip(names, args, strict=False)) if len(names) >= len(args) else {"args": args}
+    return {**named, **kwargs}
+
+
+def _value(node: JSON, where: str, report: ReadReport) -> JSON:
+    """`input` or `output` with its `value` decoded if it is JSON, more than once if it was encoded more than once."""
+    value = get(node, "value") if isinstance(node, dict) else node
+    read = decoded(value)
+    if isinstance(read, str) and get(node, "mime_type") == "application/json":
+        again = decoded(_loads(read))
+        if isinstance(again, dict | list):
+            report.add("JSON inside a JSON text", where)
+            return again
+    return read
+
+
+def decoded(value: JSON) -> JSON:
+    """A text that holds a JSON object or array as that value, everything else as it is."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        read = _loads(value)
+        return read if isinstance(read, dict | list) else value
+    return value
+
+
+def _loads(text: str) -> Any:
+    try:
+        return loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+_LONGEST_LITERAL = 100_000
+
+
+def _literal(text: str) -> JSON:
+    """A Python literal as a JSON value, None if it is none."""
+    try:
+        if len(text) > _LONGEST_LITERAL:
+            return None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # unknown escapes in someone's text are not our concern
+            return json.loads(json.dumps(ast.literal_eval(text.strip())))
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+
+
+def first(*values: JSON) -> JSON:
+    """The first that is there; 0, False and "" are."""
+    return next((value for value in values if value is not None), None)
+
+
+def get(node: JSON, *path: str) -> JSON:
+    for key in path:
+        node = node.get(key) if isinstance(node, dict) else None
+    return node
+
+
+def _items(node: JSON) -> list[JSON]:
+    node = decoded(node)
+    return node if isinstance(node, list) else []
+
+
+def _lists(node: JSON) -> JSON:
+    if not isinstance(node, _Node):
+        return node
+    if node and all(key.isdecimal() and len(key) < 10 for key in node):
+        return [_lists(node[key]) for key in sorted(node, key=int)]
+    return {key: _lists(value) for key, value in node.items()}

@@ -1,0 +1,182 @@
+"""One span as OpenTelemetry's exporters write it, whatever its attributes speak, as a `Span`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+
+from labeled_traces.readers.mending.repair import canonical_id, mend_span
+from labeled_traces.readers.report import ReadOptions
+from labeled_traces.readers.spans.fields import duration, seconds, span_kind, status
+from labeled_traces.readers.spans.genai import genai_contents, genai_kind, genai_name, with_events
+from labeled_traces.readers.spans.openinference import decoded, get, inputs_and_outputs, kept_attributes, nest
+from labeled_traces.readers.spans.smolagents import plain_step
+from labeled_traces.readers.spans.trulens import trulens_contents, trulens_error, trulens_kind
+from labeled_traces.readers.spans.usage import usage
+from labeled_traces.readers.spans.vercel import vercel_contents, vercel_kind
+from labeled_traces.readers.task_group import task_id
+from labeled_traces.trace import JSON, Span, SpanKind, TraceError
+
+_MARKS = ("span_id", "context.span_id", "spanContext", "attributes", "span_attributes")
+_BARE_MARKS = ("openinference.span.kind", "gen_ai.operation.name")
+"""Attributes that show that a record is nothing but the attributes of a span."""
+TRACE_IDS = ("trace_id", "context.trace_id", "traceId", "spanContext.traceId")
+_SPAN_IDS = ("span_id", "context.span_id", "spanId", "spanContext.spanId")
+_PARENT_IDS = ("parent_span_id", "parent_id", "parentSpanId", "parentSpanContext.spanId", "parentId")
+
+
+def is_span(record: Mapping[str, JSON]) -> bool:
+    """A span, also one that lost its id, or all but its attributes."""
+    return any(key in record for key in (*_MARKS, *_BARE_MARKS))
+
+
+def otel_id(raw: str) -> str:
+    """An id as OpenTelemetry makes them (16 or 32 hex digits) in its one spelling; any other id as it stands."""
+    text = raw.strip()
+    made = re.fullmatch(r"(0[xX])?([0-9a-fA-F]{16}){1,2}", text)
+    return canonical_id(text, "hex") if made else text
+
+
+def span_id_of(record: Mapping[str, JSON]) -> str:
+    """The id of a span; empty where it has none."""
+    return otel_id(text_field(record, *_SPAN_IDS) or (text_field(record, "id") if "traceId" in record else ""))
+
+
+def read_spans(record: JSON, where: str, options: ReadOptions) -> Iterator[Span]:
+    """A span and, TRAIL's way, its `child_spans` and theirs.
+
+    Raises:
+        TraceError: something else where a span or a list of spans should be.
+    """
+    stack: list[tuple[JSON, str | None]] = [(record, None)]
+    while stack:
+        item, above = stack.pop()
+        if not isinstance(item, dict):
+            raise TraceError(f"{where}: a span is {type(item).__name__}: accepted is a JSON object")
+        span = read_span(item, above, where, options)
+        yield span
+        children = item.get("child_spans") or []
+        if not isinstance(children, list):
+            raise TraceError(f"{where}, span {span.span_id}, child_spans: accepted is a list")
+        stack += [(child, span.span_id) for child in reversed(children)]
+
+
+def read_span(item: Mapping[str, JSON], above: str | None, where: str, options: ReadOptions) -> Span:
+    """One span without those that stand inside of it; `above` is the id of the one that it stands in."""
+    outer = {key: value for key, value in item.items() if key not in ("child_spans", "logs")}
+    options.report.strip("logs", 1 if item.get("logs") else 0)  # in TRAIL they hold question, answer and notes
+    record = nest(outer)
+    bare = record if any(mark in item for mark in _BARE_MARKS) else {}
+    attributes = record.get("span_attributes") or record.get("attributes") or bare
+    span_id = span_id_of(record)
+    parent = first_field(record, *_PARENT_IDS)
+    place = f"{where}, span {span_id or '(no id)'}"
+    if not isinstance(attributes, dict):
+        options.report.add("attributes that are no mapping", place)
+        attributes = {}
+    attributes = with_events(attributes, record.get("events"))
+    name = text_field(record, "span_name", "name")
+    kind = _kind(record, attributes, name)
+    inputs, outputs = _contents(attributes, kind, place, options)
+    task = task_id(attributes)
+    start, end = _times(record, place, options)
+    code = status(first_field(record, "status_code", "status.status_code", "status.code", "status"))
+    span = Span(
+        span_id=span_id,
+        parent_id=above or (None if parent is None else otel_id(_text(parent))),
+        name=_name(attributes, kind, name),
+        kind=kind,
+        start=start,
+        end=end,
+        inputs=inputs,
+        outputs=outputs,
+        status=code,
+        error=error_text({**record, "error_type": get(attributes, "error", "type")}, code) or _error(attributes),
+        attributes={**kept_attributes(attributes), **usage(attributes), **({} if task is None else {"task_id": task})},
+    )
+    span = plain_step(span)
+    return mend_span(span, place, options)
+
+
+def _kind(record: Mapping[str, JSON], attributes: JSON, name: str) -> SpanKind:
+    kinds = (
+        span_kind(get(attributes, "openinference", "span", "kind")),
+        span_kind(record.get("span_kind")),
+        vercel_kind(attributes),
+        trulens_kind(attributes),
+        genai_kind(attributes, name),
+    )
+    kind = next((kind for kind in kinds if kind is not SpanKind.UNKNOWN), SpanKind.UNKNOWN)
+    about = decoded(get(attributes, "metadata"))  # of LangChain: its agents are chains as all else is
+    is_agent = get(about, "ls_integration") == "langchain_create_agent" and get(about, "langgraph_node") is None
+    return SpanKind.AGENT if kind is SpanKind.CHAIN and is_agent else kind
+
+
+def _contents(attributes: JSON, kind: SpanKind, place: str, options: ReadOptions) -> tuple[JSON, JSON]:
+    """What the first dialect that says something says; of a model's call first what has its messages."""
+    found = (
+        inputs_and_outputs(attributes, kind, place, options.report),
+        vercel_contents(attributes, kind),
+        trulens_contents(attributes, options.report),
+        genai_contents(attributes, kind),
+    )
+    sides = [[one[side] for one in found if one[side] is not None] for side in (0, 1)]
+    if kind is SpanKind.LLM:
+        sides = [sorted(values, key=lambda value: not _is_conversation(value)) for values in sides]
+    inputs, outputs = (next(iter(values), None) for values in sides)
+    return inputs, outputs
+
+
+def _error(attributes: JSON) -> str | None:
+    """What TruLens says of what went wrong."""
+    return _text(trulens_error(attributes)) or None
+
+
+def _is_conversation(value: JSON) -> bool:
+    messages = get(value, "messages")
+    return isinstance(messages, list) and all(get(one, "role") and "content" in one for one in messages)
+
+
+def _name(attributes: JSON, kind: SpanKind, name: str) -> str:
+    named = first_field({"of": attributes}, "of.tool.name", "of.ai.toolCall.name", "of.traceloop.entity.name")
+    if kind is SpanKind.TOOL and named is not None:
+        return _text(named) or name
+    return genai_name(attributes, kind, name)
+
+
+def _times(record: Mapping[str, JSON], place: str, options: ReadOptions) -> tuple[float | None, float | None]:
+    given = first_field(record, "timestamp", "start_time", "startTime"), first_field(record, "end_time", "endTime")
+    start, end = seconds(given[0]), seconds(given[1])
+    length = duration(record.get("duration"))
+    if end is None and start is not None and length is not None:
+        end = start + length
+    if (start is None and given[0] is not None) or (end is None and given[1] is not None):
+        options.report.add("time that is not understood", f"{place}: {given}")
+    return start, end
+
+
+def error_text(record: Mapping[str, JSON], code: str) -> str | None:
+    """The last exception event (short), else the status text (which can be a whole stack trace), else its type."""
+    events = record.get("events")
+    for event in reversed(events if isinstance(events, list) else []):
+        parts = [_text(get(event, "attributes", "exception", key)) for key in ("type", "message")]
+        if any(parts):
+            return ": ".join(part for part in parts if part)
+    text = text_field(record, "status_message", "status.description", "status.message")
+    return text or (text_field(record, "error_type") or "unknown error" if code == "ERROR" else None)
+
+
+def first_field(record: Mapping[str, JSON], *names: str) -> JSON:
+    """The first of these (dotted) fields that is there and is no mapping."""
+    values = (get(record, *name.split(".")) for name in names)
+    return next((value for value in values if value is not None and not isinstance(value, dict)), None)
+
+
+def text_field(record: Mapping[str, JSON], *names: str) -> str:
+    """As `first_field`, as a text; empty if there is none."""
+    return _text(first_field(record, *names))
+
+
+def _text(value: JSON) -> str:
+    return value if isinstance(value, str) else "" if value is None else json.dumps(value)
