@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeled_traces.copied_text import words_of
-from labeled_traces.readers.spans.openinference import decoded
-from labeled_traces.readers.task_group import goal_of
+from labeled_traces.json_values import decoded
+from labeled_traces.task_group import goal_of
 from labeled_traces.trace import JSON, Trace
 
 SHARED = 0.75

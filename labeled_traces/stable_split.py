@@ -8,8 +8,8 @@ from types import MappingProxyType
 
 from labeled_traces.dataset import Dataset, LabeledTrace
 from labeled_traces.groups import connected, near
-from labeled_traces.readers.task_group import task_group
 from labeled_traces.split import PARTS, SplitManifest, manifest_of
+from labeled_traces.task_group import task_group
 from labeled_traces.trace import text_hash
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from judges.judgment import HOLISTIC, Judgment, Outcome
 from judges.models.connect import is_simulated
+from labeled_traces.json_values import get
 from labeled_traces.label import DIMENSIONS
-from labeled_traces.readers.spans.openinference import get
 from labeled_traces.trace import JSON, text_hash
 from pipeline.export.exported import Exported
 

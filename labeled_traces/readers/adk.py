@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
+from labeled_traces.json_values import either, first, get
 from labeled_traces.readers.files.records import read_files
 from labeled_traces.readers.mending.repair import build_trace, mend_value
 from labeled_traces.readers.report import ReadOptions
-from labeled_traces.readers.spans.adk import adk_field, session_spans
-from labeled_traces.readers.spans.openinference import first, get
-from labeled_traces.readers.task_group import task_group
+from labeled_traces.readers.spans.adk import session_spans
+from labeled_traces.task_group import task_group
 from labeled_traces.trace import JSON, TraceError
 
 _ACCEPTED = "accepted are sessions {id, app_name, events} and evaluation sets {eval_set_id, eval_cases}"
@@ -31,7 +31,7 @@ def role(record: JSON) -> str | None:
         return None
     own = {"app_name", "appName", "event_logs", "past_events", "last_update_time", "lastUpdateTime"}
     session = "id" in record and isinstance(record.get("events"), list) and bool(own & record.keys())
-    return "traces" if session or isinstance(adk_field(record, "eval_cases"), list) else None
+    return "traces" if session or isinstance(either(record, "eval_cases"), list) else None
 
 
 def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, LabeledTrace]]:
@@ -43,7 +43,7 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
     if options.labels:
         raise TraceError(f"{options.labels[0]}: this format has no labels of its own: accepted are its traces alone")
     for where, record in read_files(paths, options.report):
-        cases = adk_field(record, "eval_cases") if isinstance(record, dict) else None
+        cases = either(record, "eval_cases") if isinstance(record, dict) else None
         for number, item in enumerate(cases if isinstance(cases, list) else [record]):
             place = where if item is record else f"{where}, eval_cases[{number}]"
             try:
@@ -62,7 +62,7 @@ def _session(record: Mapping[str, JSON], where: str, options: ReadOptions) -> La
     trace_id = str(record.get("id") or "").strip()
     if not trace_id or not events or not all(isinstance(event, dict) for event in events):
         raise TraceError(f"{where}: accepted is a session with an id and at least one event")
-    name = str(first(adk_field(record, "app_name"), record.get("current_agent_name")) or "")
+    name = str(first(either(record, "app_name"), record.get("current_agent_name")) or "")
     logs = record.get("event_logs")
     spans = session_spans(name, events, logs if isinstance(logs, list) else [], where, options)
     trace = build_trace(trace_id, spans, "none", where, options)
@@ -72,14 +72,14 @@ def _session(record: Mapping[str, JSON], where: str, options: ReadOptions) -> La
 
 def _case(case: JSON, record: Mapping[str, JSON], where: str, options: ReadOptions) -> LabeledTrace:
     turns = get(case, "conversation")
-    name = str(adk_field(case, "eval_id") or "") if isinstance(case, dict) else ""
+    name = str(either(case, "eval_id") or "") if isinstance(case, dict) else ""
     if not isinstance(turns, list) or not turns or not all(isinstance(turn, dict) for turn in turns) or not name:
         raise TraceError(f"{where}: holds no recorded conversation: accepted is {{eval_id, conversation: [...]}}")
     for key in _EXPECTED:
-        options.report.strip(f"eval_cases.{key}", 1 if adk_field(case, key) else 0)
-    given = adk_field(case, "session_input")
-    app = str(adk_field(given, "app_name") or "agent") if isinstance(given, dict) else "agent"
-    trace_id = f"{adk_field(record, 'eval_set_id') or 'eval_set'}:{name}"
+        options.report.strip(f"eval_cases.{key}", 1 if either(case, key) else 0)
+    given = either(case, "session_input")
+    app = str(either(given, "app_name") or "agent") if isinstance(given, dict) else "agent"
+    trace_id = f"{either(record, 'eval_set_id') or 'eval_set'}:{name}"
     events = [event for number, turn in enumerate(turns) for event in _events(turn, number, app)]
     trace = build_trace(trace_id, session_spans(app, events, [], where, options), "none", where, options)
     about = mend_value({"source": "adk", "app": app}, where, options)
@@ -88,18 +88,18 @@ def _case(case: JSON, record: Mapping[str, JSON], where: str, options: ReadOptio
 
 def _events(turn: Mapping[str, JSON], number: int, app: str) -> Iterator[dict[str, JSON]]:
     """A recorded turn as the events that a session would hold."""
-    about = {"invocation_id": adk_field(turn, "invocation_id"), "timestamp": adk_field(turn, "creation_timestamp")}
-    said = adk_field(turn, "intermediate_data") or {}
-    rows = adk_field(said, "invocation_events")
-    own: list[JSON] = [{"author": "user", "content": adk_field(turn, "user_content")}]
+    about = {"invocation_id": either(turn, "invocation_id"), "timestamp": either(turn, "creation_timestamp")}
+    said = either(turn, "intermediate_data") or {}
+    rows = either(said, "invocation_events")
+    own: list[JSON] = [{"author": "user", "content": either(turn, "user_content")}]
     own += rows if isinstance(rows, list) else []
     for key, part in (("tool_uses", "function_call"), ("tool_responses", "function_response")):
-        used = _list(adk_field(said, key))
+        used = _list(either(said, key))
         own += [{"author": app, "content": {"role": "model", "parts": [{part: one}]}, "recorded": True} for one in used]
-    for pair in _list(adk_field(said, "intermediate_responses")):
+    for pair in _list(either(said, "intermediate_responses")):
         if isinstance(pair, list) and len(pair) == 2:
             own.append({"author": pair[0], "content": {"role": "model", "parts": pair[1]}})
-    own.append({"author": app, "content": adk_field(turn, "final_response")})
+    own.append({"author": app, "content": either(turn, "final_response")})
     for place, event in enumerate(own):
         yield {**about, "id": f"turn-{number}-{place}", **event}
 

@@ -22,6 +22,7 @@ from itertools import groupby
 from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
+from labeled_traces.json_values import decoded
 from labeled_traces.label import ErrorLabel, Impact, ScoreLabel
 from labeled_traces.readers.files.records import read_files
 from labeled_traces.readers.labels.by_run import RunLabels
@@ -29,8 +30,7 @@ from labeled_traces.readers.labels.joining import no_span, refuse_unknown
 from labeled_traces.readers.mending.repair import build_trace, mend_value
 from labeled_traces.readers.report import LABEL, ReadOptions
 from labeled_traces.readers.spans.chat import ROOT, chat_spans
-from labeled_traces.readers.spans.openinference import decoded
-from labeled_traces.readers.task_group import task_group
+from labeled_traces.task_group import task_group
 from labeled_traces.trace import JSON, Span, SpanKind, Trace, TraceError
 
 RATER = "AgentErrorBench"

@@ -10,12 +10,12 @@ Labels are the scores that people gave in the app (source ANNOTATION), see `labe
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
+from labeled_traces.json_values import NOTHING, decoded, decoded_scalar, either, first, get
 from labeled_traces.readers.files.records import read_files
 from labeled_traces.readers.labels.feedback import Feedback
 from labeled_traces.readers.labels.langfuse import is_score, label_by_scores, load_scores
@@ -24,11 +24,9 @@ from labeled_traces.readers.mending.repair import build_trace, mend_value
 from labeled_traces.readers.mending.states import without_repeated_states
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.readers.spans.langfuse import agents_for_loops, read_span
-from labeled_traces.readers.spans.openinference import decoded, first, get
-from labeled_traces.readers.task_group import task_group
+from labeled_traces.task_group import task_group
 from labeled_traces.trace import JSON, Span, SpanKind, TraceError
 
-_NOTHING: tuple[JSON, ...] = (None, "", {}, [])
 _ACCEPTED = "accepted is {trace, observations}, {id, observations}, or an observation {id, traceId, type}"
 
 
@@ -101,7 +99,7 @@ def _is_observation(record: Mapping[str, JSON]) -> bool:
 
 
 def _id_of(record: Mapping[str, JSON]) -> str:
-    return str(first(record.get("traceId"), record.get("trace_id")) or "").strip()
+    return str(either(record, "traceId") or "").strip()
 
 
 def _whole(record: JSON, where: str) -> _Parts | None:
@@ -128,7 +126,7 @@ def _row(parts: _Parts, scores: Feedback, options: ReadOptions) -> LabeledTrace:
             raise TraceError(f"{where}, observations: accepted is a list of observations, not of their ids")
         spans.append(read_span(item, where, options))
     spans = without_repeated_states(agents_for_loops(spans))
-    given = (_given(trace.get(key)) for key in ("input", "output"))
+    given = (decoded(decoded_scalar(trace.get(key))) for key in ("input", "output"))
     inputs, outputs = (mend_value(value, f"{where}, trace", options) for value in given)
     root = Span(trace_id, None, str(trace.get("name") or "trace"), SpanKind.AGENT, inputs=inputs, outputs=outputs)
     built = build_trace(trace_id, with_agents(spans, root), "none", where, options)
@@ -137,19 +135,11 @@ def _row(parts: _Parts, scores: Feedback, options: ReadOptions) -> LabeledTrace:
     return replace(row, group=task_group(built), metadata=mend_value({**row.metadata, **about}, where, options))
 
 
-def _given(value: JSON) -> JSON:
-    """A trace's input or output, which exports write as JSON; what is none is text."""
-    try:
-        return decoded(json.loads(value)) if isinstance(value, str) else value
-    except (ValueError, RecursionError):
-        return value
-
-
 def _metadata(parts: _Parts) -> dict[str, JSON]:
     trace = parts.trace
     holders = (trace, *(item for item in parts.observations))
-    sessions = (first(item.get("sessionId"), item.get("session_id")) for item in holders)
+    sessions = (either(item, "sessionId") for item in holders)
     threads = (get(decoded(item.get("metadata")), "thread_id") for item in holders)
     session = next(filter(None, (*sessions, *threads)), None)
     kept = {"session": session, "name": trace.get("name"), "tags": trace.get("tags")}
-    return {"source": "langfuse", **{key: value for key, value in kept.items() if value not in _NOTHING}}
+    return {"source": "langfuse", **{key: value for key, value in kept.items() if value not in NOTHING}}

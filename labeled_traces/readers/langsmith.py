@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
+from labeled_traces.json_values import decoded, first, get
 from labeled_traces.readers.files.records import read_files
 from labeled_traces.readers.labels.feedback import NO_PERSON, Feedback, Said, as_assessments
 from labeled_traces.readers.labels.mlflow import label
@@ -25,8 +26,7 @@ from labeled_traces.readers.mending.repair import build_trace, mend_value
 from labeled_traces.readers.mending.states import without_repeated_states
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.readers.spans.langsmith import ids_by_path, read_run
-from labeled_traces.readers.spans.openinference import decoded, first, get
-from labeled_traces.readers.task_group import task_group
+from labeled_traces.task_group import task_group
 from labeled_traces.trace import JSON, Span, SpanKind, Trace, TraceError
 
 _THREAD = ("session_id", "thread_id", "conversation_id")

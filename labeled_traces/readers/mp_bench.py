@@ -28,7 +28,7 @@ from labeled_traces.readers.labels.joining import Unknown, no_span, refuse_unkno
 from labeled_traces.readers.mending.repair import build_trace, mend_value
 from labeled_traces.readers.report import LABEL, ReadOptions
 from labeled_traces.readers.spans.chat import ROOT, add_raters, step_span, team_spans, turns_of
-from labeled_traces.readers.task_group import task_group
+from labeled_traces.task_group import task_group
 from labeled_traces.trace import JSON, Trace, TraceError
 
 FIRST = 0

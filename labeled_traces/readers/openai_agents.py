@@ -13,14 +13,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
+from labeled_traces.json_values import decoded, first, get
 from labeled_traces.readers.files.records import read_files
 from labeled_traces.readers.mending.agents import with_agents
 from labeled_traces.readers.mending.repair import build_trace, mend_span, mend_value
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.readers.spans.fields import seconds
 from labeled_traces.readers.spans.messages import llm_contents
-from labeled_traces.readers.spans.openinference import decoded, first, get, inputs_and_outputs
-from labeled_traces.readers.task_group import task_group
+from labeled_traces.readers.spans.openinference import inputs_and_outputs
+from labeled_traces.task_group import task_group
 from labeled_traces.trace import JSON, Span, SpanKind, TraceError
 
 _ACCEPTED = 'accepted are {object: "trace", id} and {object: "trace.span", id, trace_id, span_data}'

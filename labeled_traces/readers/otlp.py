@@ -6,10 +6,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
+from labeled_traces.json_values import either
 from labeled_traces.readers.files.records import read_files
 from labeled_traces.readers.labels.trail import ID_FORM, is_annotation
 from labeled_traces.readers.mending.repair import canonical_id
@@ -20,7 +21,7 @@ from labeled_traces.trace import JSON, TraceError
 
 def is_otlp(record: JSON) -> bool:
     """A batch of spans, or of log records, in which instrumentations may keep what was said to models."""
-    return any(isinstance(_get(record, key), list) for key in ("resourceSpans", "resourceLogs"))
+    return any(isinstance(either(record, key), list) for key in ("resourceSpans", "resourceLogs"))
 
 
 def role(record: JSON) -> str | None:
@@ -76,7 +77,7 @@ def _flat_spans(
                     try:
                         yield at, flat(item, at)
                     except TraceError as error:
-                        leave_out(error, _hex(_get(item, "traceId"), 16) or "")
+                        leave_out(error, _hex(either(item, "traceId"), 16) or "")
 
 
 def _objects(
@@ -96,25 +97,25 @@ def _objects(
 
 
 def _event(item: Mapping[str, JSON], where: str) -> dict[str, JSON]:
-    ids = _hex(_get(item, "traceId"), 16), _hex(_get(item, "spanId"), 8)
-    body = _value(_get(item, "body"), f"{where}.body")
-    return log_event(_get(item, "eventName"), _attributes(item, where), body, *ids)
+    ids = _hex(either(item, "traceId"), 16), _hex(either(item, "spanId"), 8)
+    body = _value(either(item, "body"), f"{where}.body")
+    return log_event(either(item, "eventName"), _attributes(item, where), body, *ids)
 
 
 def _flat(span: Mapping[str, JSON], where: str) -> dict[str, JSON]:
-    status = _get(span, "status")
+    status = either(span, "status")
     events = [
         {**event, "attributes": _attributes(event, f"{where}.events")}
         for event in _list(span, "events", where)
         if isinstance(event, dict)
     ]
     return {
-        "name": _get(span, "name"),
-        "context": {"trace_id": _hex(_get(span, "traceId"), 16), "span_id": _hex(_get(span, "spanId"), 8)},
-        "parent_id": _hex(_get(span, "parentSpanId"), 8),
-        "start_time": _get(span, "startTimeUnixNano"),
-        "end_time": _get(span, "endTimeUnixNano"),
-        "status": {"status_code": _get(status, "code"), "description": _get(status, "message")},
+        "name": either(span, "name"),
+        "context": {"trace_id": _hex(either(span, "traceId"), 16), "span_id": _hex(either(span, "spanId"), 8)},
+        "parent_id": _hex(either(span, "parentSpanId"), 8),
+        "start_time": either(span, "startTimeUnixNano"),
+        "end_time": either(span, "endTimeUnixNano"),
+        "status": {"status_code": either(status, "code"), "description": either(status, "message")},
         "attributes": _attributes(span, where),
         "events": events,
     }
@@ -122,7 +123,7 @@ def _flat(span: Mapping[str, JSON], where: str) -> dict[str, JSON]:
 
 def _attributes(holder: Mapping[str, JSON], where: str) -> dict[str, JSON]:
     pairs = _list(holder, "attributes", where)
-    return {str(_get(pair, "key")): _value(_get(pair, "value"), where) for pair in pairs}
+    return {str(either(pair, "key")): _value(either(pair, "value"), where) for pair in pairs}
 
 
 def _value(value: JSON, where: str) -> JSON:
@@ -135,7 +136,7 @@ def _value(value: JSON, where: str) -> JSON:
         return [_value(item, where) for item in _list(inner, "values", f"{where}, {kind}")]
     if kind == "kvlistValue":
         pairs = _list(inner, "values", f"{where}, {kind}")
-        return {str(_get(pair, "key")): _value(_get(pair, "value"), where) for pair in pairs}
+        return {str(either(pair, "key")): _value(either(pair, "value"), where) for pair in pairs}
     if kind == "intValue" and isinstance(inner, str) and re.fullmatch(r"-?\d{1,20}", inner):
         return int(inner)
     return inner
@@ -148,22 +149,10 @@ def _hex(value: JSON, size: int) -> str | None:
 
 
 def _list(holder: JSON, key: str, where: str) -> list[JSON]:
-    value = _get(holder, key) or []
+    value = either(holder, key) or []
     if not isinstance(value, list):
         raise TraceError(f"{where}, {key}: is {type(value).__name__}: accepted is a list")
     return value
-
-
-def _get(holder: JSON, key: str) -> JSON:
-    """A field in either spelling: `traceId` or `trace_id`."""
-    if not isinstance(holder, dict):
-        return None
-    return holder[key] if key in holder else holder.get(_snake(key))
-
-
-@cache
-def _snake(key: str) -> str:
-    return re.sub(r"[A-Z]", lambda match: f"_{match[0].lower()}", key)
 
 
 @lru_cache(maxsize=256)

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
+from labeled_traces.json_values import decoded, first, get
 from labeled_traces.readers.files.records import read_files
 from labeled_traces.readers.mending.agents import with_agents
 from labeled_traces.readers.mending.repair import build_trace, mend_span
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.readers.spans.fields import seconds
 from labeled_traces.readers.spans.messages import llm_contents
-from labeled_traces.readers.spans.openinference import decoded, first, get
-from labeled_traces.readers.task_group import task_group
+from labeled_traces.task_group import task_group
 from labeled_traces.trace import JSON, Span, SpanKind, TraceError
 
 ROOT = "run"

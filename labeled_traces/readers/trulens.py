@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
+from labeled_traces.json_values import decoded, first
 from labeled_traces.readers.files.records import read_files
 from labeled_traces.readers.mending.repair import mend_value
 from labeled_traces.readers.report import ReadOptions
-from labeled_traces.readers.spans.openinference import decoded, first
 from labeled_traces.readers.spans.otel_traces import read_traces
 from labeled_traces.trace import JSON, TraceError
 

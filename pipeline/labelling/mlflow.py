@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from labeled_traces.dataset import LabeledTrace
+from labeled_traces.json_values import get
 from labeled_traces.label import DIMENSIONS, SCORES
 from labeled_traces.readers.labels.mlflow import ERROR, NO_ERROR, PREFIX, label
 from labeled_traces.readers.report import ReadOptions
-from labeled_traces.readers.spans.openinference import get
 from labeled_traces.writers import mlflow as writer
 from pipeline.config import PipelineError
 from pipeline.labelling.copies import BLIND, LABELLING, ORIGINAL_TRACE, WITH_VERDICTS, Copy

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from labeled_traces.dataset import Dataset, LabeledTrace
-from labeled_traces.readers.task_group import task_group
 from labeled_traces.simulated import simulate
 from labeled_traces.stable_split import parts_by_key, places_of, stable_split
+from labeled_traces.task_group import task_group
 from labeled_traces.trace import Trace
 
 FRACTIONS = (0.3, 0.2, 0.5)

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from labeled_traces.dataset import LabeledTrace
+from labeled_traces.json_values import either, first
 from labeled_traces.readers.labels.feedback import NO_PERSON, Feedback, Said, as_assessments
 from labeled_traces.readers.labels.mlflow import label
 from labeled_traces.readers.mending.repair import mend_value
 from labeled_traces.readers.report import ReadOptions
-from labeled_traces.readers.spans.openinference import first
 from labeled_traces.trace import JSON, Trace
 
 _PERSON = "ANNOTATION"
@@ -21,7 +21,7 @@ _PERSON = "ANNOTATION"
 
 def is_score(record: JSON) -> bool:
     """Whether a record is a score of Langfuse."""
-    if not isinstance(record, dict) or not _get(record, "traceId"):
+    if not isinstance(record, dict) or not either(record, "traceId"):
         return False
     return {"name", "source"} <= record.keys() and bool({"value", "stringValue", "string_value"} & record.keys())
 
@@ -29,7 +29,7 @@ def is_score(record: JSON) -> bool:
 def load_scores(options: ReadOptions) -> Feedback:
     """The scores of the label files by their trace's id. Raises: TraceError for label files without scores."""
     accepted = "{traceId, name, value, source}"
-    return Feedback(options, is_score, lambda score: str(_get(score, "traceId")).strip(), accepted)
+    return Feedback(options, is_score, lambda score: str(either(score, "traceId")).strip(), accepted)
 
 
 def label_by_scores(
@@ -49,35 +49,29 @@ def label_by_scores(
     for place, score in scores.take([trace.trace_id]):
         if score.get("source") != _PERSON:
             options.report.add(NO_PERSON, f"{place}: {score.get('name')!r}")
-        elif _get(score, "dataType") == "CORRECTION":
+        elif either(score, "dataType") == "CORRECTION":
             corrections.append(score)
         else:
             said.append((place, _said(score)))
     options.report.strip("trace.corrections", len(corrections))
-    whole = (item for item in corrections if not _get(item, "observationId"))
-    texts = (first(_get(item, "longStringValue"), _get(item, "stringValue"), item.get("value")) for item in whole)
+    whole = (item for item in corrections if not either(item, "observationId"))
+    texts = (first(either(item, "longStringValue"), either(item, "stringValue"), item.get("value")) for item in whole)
     reference = next((text for text in texts if isinstance(text, str) and text), None)
     row = label(trace, as_assessments(said, options), where, options)
     return replace(row, reference=mend_value(reference, f"{where}, corrections", options))
 
 
 def _said(score: Mapping[str, JSON]) -> Said:
-    text = _get(score, "stringValue")
-    span_id = _get(score, "observationId")
+    text = either(score, "stringValue")
+    span_id = either(score, "observationId")
     return Said(
         id=str(score.get("id") or ""),
         name=str(score.get("name") or ""),
         value=text if isinstance(text, str) and text else score.get("value"),
-        rater=str(_get(score, "authorUserId") or ""),
+        rater=str(either(score, "authorUserId") or ""),
         span_id=str(span_id) if span_id else None,
         comment=score.get("comment"),
-        time=first(_get(score, "updatedAt"), score.get("timestamp")),
+        time=first(either(score, "updatedAt"), score.get("timestamp")),
         metadata=score.get("metadata"),
-        choice=_get(score, "dataType") in ("BOOLEAN", "CATEGORICAL"),
+        choice=either(score, "dataType") in ("BOOLEAN", "CATEGORICAL"),
     )
-
-
-def _get(record: Mapping[str, JSON], key: str) -> JSON:
-    """A field in camelCase (the API) or snake_case (the storage export)."""
-    snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key)
-    return first(record.get(key), record.get(snake))

@@ -19,13 +19,13 @@ import re
 from collections.abc import Mapping, Sequence
 
 from labeled_traces.dataset import LabeledTrace
+from labeled_traces.json_values import get
 from labeled_traces.label import DIMENSIONS, SCORES, ErrorLabel, Impact, ScoreLabel, not_placed
 from labeled_traces.raters import LOOKED_AT
 from labeled_traces.readers.labels.joining import no_span
 from labeled_traces.readers.mending.repair import canonical_id, mend_value
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.readers.spans.fields import seconds
-from labeled_traces.readers.spans.openinference import get
 from labeled_traces.trace import JSON, Trace
 
 PREFIX = "gpa_"

@@ -11,7 +11,7 @@ from labeled_traces.readers.files.records import read_files
 from labeled_traces.readers.labels.joining import Unknown, no_span, refuse_unknown
 from labeled_traces.readers.mending.repair import canonical_id, mend_value
 from labeled_traces.readers.report import LABEL, ReadOptions
-from labeled_traces.readers.task_group import task_group
+from labeled_traces.task_group import task_group
 from labeled_traces.trace import JSON, Trace, TraceError
 
 ID_FORM = "hex"

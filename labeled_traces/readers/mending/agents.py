@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from labeled_traces.json_values import NOTHING, get
 from labeled_traces.readers.spans.messages import last_text, text_of_user
-from labeled_traces.readers.spans.openinference import get
-from labeled_traces.trace import JSON, Span, SpanKind
+from labeled_traces.trace import Span, SpanKind
 
-_EMPTY: tuple[JSON, ...] = (None, "", {}, [])
 _OUTER = (SpanKind.CHAIN, SpanKind.UNKNOWN)
 
 
@@ -31,8 +30,8 @@ def with_agents(spans: Sequence[Span], root: Span) -> list[Span]:
         filled = replace(
             top,
             kind=SpanKind.AGENT if nobody else top.kind,
-            inputs=root.inputs if top.inputs in _EMPTY else top.inputs,
-            outputs=root.outputs if top.outputs in _EMPTY else top.outputs,
+            inputs=root.inputs if top.inputs in NOTHING else top.inputs,
+            outputs=root.outputs if top.outputs in NOTHING else top.outputs,
         )
         spans = [filled if span is top else span for span in spans]
     children: dict[str | None, list[Span]] = {}
@@ -42,7 +41,7 @@ def with_agents(spans: Sequence[Span], root: Span) -> list[Span]:
 
 
 def _with_goal(agent: Span, children: dict[str | None, list[Span]]) -> Span:
-    if agent.inputs not in _EMPTY and agent.outputs not in _EMPTY:
+    if agent.inputs not in NOTHING and agent.outputs not in NOTHING:
         return agent
     calls = _calls(agent, children, deep=False) or _calls(agent, children, deep=True)
     if all(call.start is not None for call in calls):
@@ -52,8 +51,8 @@ def _with_goal(agent: Span, children: dict[str | None, list[Span]]) -> Span:
     answer = None if any(get(message, "tool_calls") for message in said or []) else last_text(said)
     return replace(
         agent,
-        inputs=next(filter(None, goals), agent.inputs) if agent.inputs in _EMPTY else agent.inputs,
-        outputs=answer or agent.outputs if agent.outputs in _EMPTY else agent.outputs,
+        inputs=next(filter(None, goals), agent.inputs) if agent.inputs in NOTHING else agent.inputs,
+        outputs=answer or agent.outputs if agent.outputs in NOTHING else agent.outputs,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from labeled_traces.readers.spans.openinference import decoded
+from labeled_traces.json_values import decoded
 from labeled_traces.trace import JSON, Span, SpanKind
 
 KIND = "error inside the output of a span that did not fail, now of status ERROR"

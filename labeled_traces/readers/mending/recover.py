@@ -6,15 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from labeled_traces.json_values import NOTHING, decoded, get
 from labeled_traces.readers.report import ReadReport
-from labeled_traces.readers.spans.openinference import decoded, get
 from labeled_traces.trace import JSON, Span, SpanKind, Trace
 
 GOAL = "agent that recorded no goal, taken from its first request to a model"
 ANSWER = "agent that recorded no answer, taken from the last reply of its model"
 ARGUMENTS = "tool that recorded no arguments by name, taken from the call"
 RESULT = "tool that recorded no result, taken from what the model was told"
-_NOTHING: tuple[JSON, ...] = (None, "", {}, [])
 _FOR_CONTEXT = "For context:"
 """How Google's ADK begins what it tells an agent of other agents, as if a user said it."""
 
@@ -37,8 +36,8 @@ def recovered(trace: Trace, where: str, report: ReadReport) -> Trace:
             span = replace(span, inputs={**span.inputs, "tools": [known.schema(tool) for tool in tools]})
         elif span.kind is SpanKind.AGENT:
             span = _agent(trace, span, known)
-            told(span, GOAL) if given.inputs in _NOTHING and span.inputs not in _NOTHING else None
-            told(span, ANSWER) if given.outputs in _NOTHING and span.outputs not in _NOTHING else None
+            told(span, GOAL) if given.inputs in NOTHING and span.inputs not in NOTHING else None
+            told(span, ANSWER) if given.outputs in NOTHING and span.outputs not in NOTHING else None
         spans.append(span)
     return replace(trace, spans=tuple(spans))
 
@@ -84,7 +83,7 @@ class _Known:
         return found if isinstance(found, dict) else span.inputs
 
     def result(self, span: Span) -> JSON:
-        if span.outputs not in _NOTHING or span.error:
+        if span.outputs not in NOTHING or span.error:
             return span.outputs
         return decoded(self.results.get(str(span.attributes.get("tool_call.id")), span.outputs))
 
@@ -96,11 +95,11 @@ class _Known:
 def _agent(trace: Trace, agent: Span, known: _Known) -> Span:
     calls = list(_model_calls(trace, agent, deep=False)) or list(_model_calls(trace, agent, deep=True))
     inputs, outputs = agent.inputs, agent.outputs
-    if inputs in _NOTHING:
+    if inputs in NOTHING:
         inputs = next((goal for call in calls if (goal := _goal(call.inputs))), inputs)
     elif calls and _is_said(inputs, calls[:1]):
         inputs = _goal(inputs) or inputs
-    if outputs in _NOTHING and agent.status != "ERROR" and calls:
+    if outputs in NOTHING and agent.status != "ERROR" and calls:
         outputs = _answer(calls[-1].outputs) or outputs
     elif calls and _is_said(outputs, calls):
         outputs = _answer(outputs) or outputs
@@ -117,7 +116,7 @@ def _with_role(agent: Span, goal: JSON, known: _Known, alone: bool) -> JSON:
     if not about or (isinstance(goal, dict) and "messages" not in goal):
         return {**about, **goal} if about else goal
     messages = goal["messages"] if isinstance(goal, dict) else [{"role": "user", "content": goal}]
-    return {"messages": messages if goal not in _NOTHING else [], **about}
+    return {"messages": messages if goal not in NOTHING else [], **about}
 
 
 def _model_calls(trace: Trace, agent: Span, deep: bool) -> Iterator[Span]:

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from labeled_traces.json_values import decoded, get
 from labeled_traces.readers.spans.messages import chat_messages
-from labeled_traces.readers.spans.openinference import decoded, get
 from labeled_traces.trace import JSON, Span, SpanKind
 
 _WRAPPERS = (SpanKind.CHAIN, SpanKind.UNKNOWN)

@@ -5,25 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from labeled_traces.json_values import either, first, get
 from labeled_traces.readers.mending.agents import with_agents
 from labeled_traces.readers.mending.repair import mend_value
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.readers.spans.fields import seconds
 from labeled_traces.readers.spans.message_parts import messages_of
 from labeled_traces.readers.spans.messages import last_text, llm_contents, text_of_user
-from labeled_traces.readers.spans.openinference import first, get
 from labeled_traces.trace import JSON, Span, SpanKind
 
 ROOT = "session"
 _USER = "user"
 _TOKENS = {"prompt": "prompt_token_count", "completion": "candidates_token_count", "total": "total_token_count"}
 _HANDOVER = ("transfer_to_agent", "transfer_to_other_agent")
-
-
-def adk_field(record: JSON, key: str) -> JSON:
-    """A field in snake_case or in camelCase."""
-    head, *rest = key.split("_")
-    return first(get(record, key), get(record, head + "".join(word.title() for word in rest)))
 
 
 def session_spans(
@@ -61,8 +55,8 @@ class _Session:
         content = mend_value(_clean(event.get("content")), place, self._options)
         author = str(event.get("author") or get(content, "role") or "agent")
         parts = get(content, "parts") or []
-        given = [adk_field(part, "function_response") for part in parts if adk_field(part, "function_response")]
-        calls = [adk_field(part, "function_call") for part in parts if adk_field(part, "function_call")]
+        given = [either(part, "function_response") for part in parts if either(part, "function_response")]
+        calls = [either(part, "function_call") for part in parts if either(part, "function_call")]
         start = seconds(event.get("timestamp"))
         if self._root.start is None:
             self._root = replace(self._root, start=start)
@@ -113,7 +107,7 @@ class _Session:
             self._root = replace(self._root, name=author)
         if author == self._main:
             return self._root.span_id
-        turn = str(adk_field(event, "invocation_id") or "")
+        turn = str(either(event, "invocation_id") or "")
         key = (turn, author)
         if key not in self._agents:
             path = str(event.get("branch") or "").split(".")
@@ -124,8 +118,8 @@ class _Session:
         return self._agents[key]
 
     def _model(self, span_id: str, parent: str, author: str, messages: list[JSON], event: JSON) -> None:
-        code, message = adk_field(event, "error_code"), adk_field(event, "error_message")
-        state = first(adk_field(event.get("actions"), "state_delta"), get(event.get("options"), "update_context"))
+        code, message = either(event, "error_code"), either(event, "error_message")
+        state = first(either(event.get("actions"), "state_delta"), get(event.get("options"), "update_context"))
         if not messages and not code and not message:
             if state:  # a step that changes the state alone
                 self._put(
@@ -137,12 +131,12 @@ class _Session:
         if request is not None:
             asked = llm_contents(request, None)[0]
         self._asked = []
-        usage = adk_field(event, "usage_metadata")
-        counts = {name: adk_field(usage, key) for name, key in _TOKENS.items()}
+        usage = either(event, "usage_metadata")
+        counts = {name: either(usage, key) for name, key in _TOKENS.items()}
         tokens = {
             name: int(count) for name, count in counts.items() if isinstance(count, int | float) and abs(count) < 1e15
         }
-        model = first(adk_field(event, "model_version"), get(request, "model"))
+        model = first(either(event, "model_version"), get(request, "model"))
         failed = bool(code or message)
         if self._last_text(messages) and parent == self._root.span_id:
             self._root = replace(self._root, outputs=self._last_text(messages))
@@ -170,7 +164,7 @@ class _Session:
 
     def _call(self, call: JSON, span_id: str, above: str, agent: str, start: float | None) -> None:
         name, arguments = str(get(call, "name") or ""), get(call, "args")
-        to = first(adk_field(arguments, "agent_name"), None)
+        to = first(either(arguments, "agent_name"), None)
         if name in _HANDOVER and isinstance(to, str):
             self._above.setdefault(to, agent)
         given = str(get(call, "id") or span_id)
@@ -201,8 +195,8 @@ def _clean(content: JSON) -> JSON:
     ]
     for part in kept:
         for key in ("inline_data", "file_data"):
-            data = adk_field(part, key)
+            data = either(part, key)
             if data is not None:
                 part.clear()
-                part["text"] = f"[{key}: {adk_field(data, 'mime_type') or 'unknown'}]"
+                part["text"] = f"[{key}: {either(data, 'mime_type') or 'unknown'}]"
     return {**content, "parts": kept} if isinstance(content, dict) else content

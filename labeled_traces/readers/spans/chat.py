@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from labeled_traces.dataset import LabeledTrace
+from labeled_traces.json_values import decoded
 from labeled_traces.readers.mending.repair import mend_value
 from labeled_traces.readers.report import ReadOptions
-from labeled_traces.readers.spans.openinference import decoded
 from labeled_traces.trace import JSON, Span, SpanKind, Trace, TraceError
 
 ROOT = "run"

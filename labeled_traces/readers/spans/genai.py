@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from labeled_traces.json_values import decoded, first, get
 from labeled_traces.readers.spans.message_parts import messages_of
-from labeled_traces.readers.spans.openinference import decoded, first, get
 from labeled_traces.trace import JSON, SpanKind
 
 _KINDS = {

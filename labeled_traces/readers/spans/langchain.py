@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from labeled_traces.readers.spans.openinference import decoded, get
+from labeled_traces.json_values import decoded, get
 from labeled_traces.trace import JSON, Span, SpanKind
 
 _ROLES = {

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from labeled_traces.json_values import NOTHING, decoded, either, first, get
 from labeled_traces.readers.mending.repair import mend_span
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.readers.spans.fields import seconds, span_kind
 from labeled_traces.readers.spans.genai import genai_contents
 from labeled_traces.readers.spans.messages import chat_messages, llm_contents
-from labeled_traces.readers.spans.openinference import decoded, first, get, inputs_and_outputs, nest
+from labeled_traces.readers.spans.openinference import inputs_and_outputs, nest
 from labeled_traces.trace import JSON, Span, SpanKind
 
 _KINDS = {"GENERATION": SpanKind.LLM, "SPAN": SpanKind.CHAIN, "EVENT": SpanKind.CHAIN}
-_NOTHING: tuple[JSON, ...] = (None, "", {}, [])
 
 
 def read_span(item: Mapping[str, JSON], where: str, options: ReadOptions) -> Span:
@@ -41,18 +41,18 @@ def read_span(item: Mapping[str, JSON], where: str, options: ReadOptions) -> Spa
             name = str(get(attributes, "gen_ai", "tool", "name") or get(attributes, "tool", "name") or name)
         else:
             inputs, outputs = _of_adk(inputs, "new_message"), _of_adk(outputs, "content")
-            if kind is SpanKind.AGENT and outputs in _NOTHING:
+            if kind is SpanKind.AGENT and outputs in NOTHING:
                 outputs = decoded(attributes.get("final_result"))  # Pydantic AI
-    level, said = str(item.get("level") or ""), first(item.get("statusMessage"), item.get("status_message"))
+    level, said = str(item.get("level") or ""), either(item, "statusMessage")
     failed = level == "ERROR"
-    parent = first(item.get("parentObservationId"), item.get("parent_observation_id"))
+    parent = either(item, "parentObservationId")
     span = Span(
         span_id=span_id,
         parent_id=None if parent is None else str(parent),
         name=name,
         kind=kind,
-        start=seconds(first(item.get("startTime"), item.get("start_time"))),
-        end=seconds(first(item.get("endTime"), item.get("end_time"))),
+        start=seconds(either(item, "startTime")),
+        end=seconds(either(item, "endTime")),
         inputs=inputs,
         outputs=outputs,
         status="ERROR" if failed else "UNSET",
@@ -94,8 +94,8 @@ def agents_for_loops(spans: list[Span]) -> list[Span]:
 
 def _tool_contents(inputs: JSON, outputs: JSON, attributes: JSON) -> tuple[JSON, JSON]:
     asked, given = genai_contents(attributes, SpanKind.TOOL)  # ADK: the observation itself says nothing
-    inputs = asked if inputs in _NOTHING and asked is not None else inputs
-    outputs = given if outputs in _NOTHING and given is not None else outputs
+    inputs = asked if inputs in NOTHING and asked is not None else inputs
+    outputs = given if outputs in NOTHING and given is not None else outputs
     if get(outputs, "type") == "tool" and "content" in outputs:
         outputs = decoded(outputs["content"])
     return inputs, outputs
@@ -110,7 +110,7 @@ def _tools(item: Mapping[str, JSON], metadata: JSON, recorded: JSON) -> JSON:
     """The tools that a model had, wherever its instrumentation recorded them."""
     request = decoded(get(recorded, "model_request_parameters"))  # Pydantic AI
     named = [*(get(request, "function_tools") or []), *(get(request, "output_tools") or [])]
-    schemas = decoded(first(item.get("toolDefinitions"), item.get("tool_definitions")))
+    schemas = decoded(either(item, "toolDefinitions"))
     listed = [get(recorded, "gen_ai.tool.definitions"), get(recorded, "ai.prompt.tools"), get(metadata, "tools")]
     given = [list(schemas.values())] if isinstance(schemas, dict) else [schemas]
     return next((tools for tools in map(decoded, (*given, *listed)) if isinstance(tools, list) and tools), named)

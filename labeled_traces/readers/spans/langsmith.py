@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from labeled_traces.json_values import decoded, first, get
 from labeled_traces.readers.mending.repair import mend_span
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.readers.spans.fields import known_counts, seconds
 from labeled_traces.readers.spans.messages import llm_contents
-from labeled_traces.readers.spans.openinference import decoded, first, get, inputs_and_outputs
+from labeled_traces.readers.spans.openinference import inputs_and_outputs
 from labeled_traces.trace import JSON, Span, SpanKind
 
 _KINDS = {

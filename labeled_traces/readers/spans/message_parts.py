@@ -6,7 +6,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-from labeled_traces.readers.spans.openinference import decoded, first, get, read_message
+from labeled_traces.json_values import decoded, first, get
+from labeled_traces.readers.spans.openinference import read_message
 from labeled_traces.trace import JSON
 
 _ROLES = {"model": "assistant", "human": "user", "ai": "assistant"}

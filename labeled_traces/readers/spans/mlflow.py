@@ -11,12 +11,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from labeled_traces.json_values import decoded, get
 from labeled_traces.readers.mending.original import ORIGINAL
 from labeled_traces.readers.mending.repair import canonical_id, mend_span
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.readers.spans import langchain
 from labeled_traces.readers.spans.fields import seconds, span_kind, status
-from labeled_traces.readers.spans.openinference import decoded, get, nest, read_message
+from labeled_traces.readers.spans.openinference import nest, read_message
 from labeled_traces.readers.spans.otel import error_text
 from labeled_traces.readers.spans.otel import read_spans as read_otel_spans
 from labeled_traces.trace import JSON, Span, SpanKind

@@ -6,9 +6,8 @@ import ast
 import json
 import warnings
 from collections.abc import Mapping
-from typing import Any
 
-from labeled_traces.quick_json import loads
+from labeled_traces.json_values import decoded, first, get, listed, loads_or_none
 from labeled_traces.readers.mending.original import ORIGINAL
 from labeled_traces.readers.report import ReadReport
 from labeled_traces.trace import JSON, SpanKind
@@ -77,7 +76,7 @@ def inputs_and_outputs(attributes: JSON, kind: SpanKind, where: str, report: Rea
     inputs: JSON = {"messages": asked}
     if not asked:
         inputs = _value(get(attributes, "input"), f"{where}, input.value", report)
-    elif tools := [_schema(get(item, "tool", "json_schema")) for item in _items(get(attributes, "llm", "tools"))]:
+    elif tools := [_schema(get(item, "tool", "json_schema")) for item in listed(get(attributes, "llm", "tools"))]:
         inputs["tools"] = tools
     outputs: JSON = {"messages": answered}
     if not answered:
@@ -86,28 +85,28 @@ def inputs_and_outputs(attributes: JSON, kind: SpanKind, where: str, report: Rea
         inputs = _arguments(inputs, decoded(get(attributes, "tool", "parameters")), f"{where}, input.value", report)
     elif kind in (SpanKind.RETRIEVER, SpanKind.RERANKER) and outputs is None:
         found = get(attributes, "retrieval", "documents") or get(attributes, "reranker", "output_documents")
-        outputs = [get(item, "document") or item for item in _items(found)] or None
+        outputs = [get(item, "document") or item for item in listed(found)] or None
     return inputs, outputs
 
 
 def _messages(value: JSON) -> list[JSON]:
-    items = [get(item, "message") or item for item in _items(value)]
+    items = [get(item, "message") or item for item in listed(value)]
     return [read_message(item) for item in items if isinstance(item, dict)]
 
 
 def _schema(value: JSON) -> JSON:
-    read = _loads(value) if isinstance(value, str) else None
+    read = loads_or_none(value) if isinstance(value, str) else None
     return value if read is None else read
 
 
 def read_message(raw: Mapping[str, JSON]) -> dict[str, JSON]:
     """One message, as OpenInference, OpenAI or `Span` spell it, in the form that `Span` describes."""
-    parts = [get(part, "message_content") or part for part in _items(raw.get("contents"))]
+    parts = [get(part, "message_content") or part for part in listed(raw.get("contents"))]
     message: dict[str, JSON] = {"role": str(raw.get("role") or "unknown"), "content": raw.get("content")}
     if message["content"] is None and parts:
         texts = (first(get(part, "text"), f"[{get(part, 'type') or 'part'}]") for part in parts)
         message["content"] = "\n".join(str(text) for text in texts if text != "")
-    calls = [get(call, "tool_call") or call for call in _items(raw.get("tool_calls"))]
+    calls = [get(call, "tool_call") or call for call in listed(raw.get("tool_calls"))]
     if calls:
         message["tool_calls"] = [
             {
@@ -132,7 +131,7 @@ def _arguments(inputs: JSON, parameters: JSON, where: str, report: ReadReport) -
             inputs = literal
     if not isinstance(inputs, dict) or not {"args", "kwargs"} <= inputs.keys():
         return inputs
-    args, kwargs = _items(inputs["args"]), inputs["kwargs"] if isinstance(inputs["kwargs"], dict) else {}
+    args, kwargs = listed(inputs["args"]), inputs["kwargs"] if isinstance(inputs["kwargs"], dict) else {}
     names = list(parameters) if isinstance(parameters, dict) else []
     named = dict(zip(names, args, strict=False)) if len(names) >= len(args) else {"args": args}
     return {**named, **kwargs}
@@ -143,26 +142,11 @@ def _value(node: JSON, where: str, report: ReadReport) -> JSON:
     value = get(node, "value") if isinstance(node, dict) else node
     read = decoded(value)
     if isinstance(read, str) and get(node, "mime_type") == "application/json":
-        again = decoded(_loads(read))
+        again = decoded(loads_or_none(read))
         if isinstance(again, dict | list):
             report.add("JSON inside a JSON text", where)
             return again
     return read
-
-
-def decoded(value: JSON) -> JSON:
-    """A text that holds a JSON object or array as that value, everything else as it is."""
-    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
-        read = _loads(value)
-        return read if isinstance(read, dict | list) else value
-    return value
-
-
-def _loads(text: str) -> Any:
-    try:
-        return loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 _LONGEST_LITERAL = 100_000
@@ -178,22 +162,6 @@ def _literal(text: str) -> JSON:
             return json.loads(json.dumps(ast.literal_eval(text.strip())))
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
-
-
-def first(*values: JSON) -> JSON:
-    """The first that is there; 0, False and "" are."""
-    return next((value for value in values if value is not None), None)
-
-
-def get(node: JSON, *path: str) -> JSON:
-    for key in path:
-        node = node.get(key) if isinstance(node, dict) else None
-    return node
-
-
-def _items(node: JSON) -> list[JSON]:
-    node = decoded(node)
-    return node if isinstance(node, list) else []
 
 
 def _lists(node: JSON) -> JSON:

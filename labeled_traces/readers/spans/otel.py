@@ -6,16 +6,17 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
+from labeled_traces.json_values import decoded, get
 from labeled_traces.readers.mending.repair import canonical_id, mend_span
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.readers.spans.fields import duration, seconds, span_kind, status
 from labeled_traces.readers.spans.genai import genai_contents, genai_kind, genai_name, with_events
-from labeled_traces.readers.spans.openinference import decoded, get, inputs_and_outputs, kept_attributes, nest
+from labeled_traces.readers.spans.openinference import inputs_and_outputs, kept_attributes, nest
 from labeled_traces.readers.spans.smolagents import plain_step
 from labeled_traces.readers.spans.trulens import trulens_contents, trulens_error, trulens_kind
 from labeled_traces.readers.spans.usage import usage
 from labeled_traces.readers.spans.vercel import vercel_contents, vercel_kind
-from labeled_traces.readers.task_group import task_id
+from labeled_traces.task_group import task_id
 from labeled_traces.trace import JSON, Span, SpanKind, TraceError
 
 _MARKS = ("span_id", "context.span_id", "spanContext", "attributes", "span_attributes")

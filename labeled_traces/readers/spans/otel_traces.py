@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
+from labeled_traces.json_values import first
 from labeled_traces.readers.files.span_store import SpanStore
 from labeled_traces.readers.labels.trail import ID_FORM, Annotations
 from labeled_traces.readers.mending.recover import recovered
 from labeled_traces.readers.mending.repair import build_trace, canonical_id, mend_value
 from labeled_traces.readers.report import INCOMPLETE, SPAN, ReadOptions
-from labeled_traces.readers.spans.openinference import first
 from labeled_traces.readers.spans.otel import TRACE_IDS, otel_id, read_spans, span_id_of, text_field
 from labeled_traces.trace import JSON, Span, TraceError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from labeled_traces.readers.spans.openinference import get
+from labeled_traces.json_values import get
 from labeled_traces.trace import JSON, Span, SpanKind
 
 _OPTIONS = ("task", "stream", "reset", "images", "additional_args", "max_steps", "return_full_result")

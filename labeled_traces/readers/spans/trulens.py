@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from labeled_traces.json_values import decoded, first, get
 from labeled_traces.readers.report import ReadReport
-from labeled_traces.readers.spans.openinference import decoded, first, get
 from labeled_traces.trace import JSON, SpanKind
 
 SCOPE = ("ai", "observability")

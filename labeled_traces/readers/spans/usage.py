@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from labeled_traces.readers.spans.openinference import get
+from labeled_traces.json_values import get
 from labeled_traces.trace import JSON
 
 _COUNTS = {

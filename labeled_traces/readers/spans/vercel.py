@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
+from labeled_traces.json_values import decoded, decoded_scalar, first, get
 from labeled_traces.readers.spans.message_parts import messages_of
-from labeled_traces.readers.spans.openinference import decoded, first, get
 from labeled_traces.trace import JSON, SpanKind
 
 _CALLS = ("generateText", "streamText", "generateObject", "streamObject")
@@ -28,8 +26,8 @@ def vercel_contents(attributes: JSON, kind: SpanKind) -> tuple[JSON, JSON]:
     if kind is SpanKind.TOOL:
         return decoded(get(own, "toolCall", "args")), decoded(get(own, "toolCall", "result"))
     if kind is SpanKind.EMBEDDING:
-        values = [_value(value) for value in get(own, "values") or ()]
-        return first(_value(get(own, "value")), values or None), _vectors(own)
+        values = [decoded_scalar(value) for value in get(own, "values") or ()]
+        return first(decoded_scalar(get(own, "value")), values or None), _vectors(own)
     prompt, response = get(own, "prompt"), get(own, "response")
     asked, tools = get(prompt, "messages"), get(prompt, "tools")
     outer = decoded(get(prompt, "") if isinstance(prompt, dict) else prompt)
@@ -47,14 +45,6 @@ def vercel_contents(attributes: JSON, kind: SpanKind) -> tuple[JSON, JSON]:
     schemas = [decoded(tool) for tool in tools] if isinstance(tools, list) else []
     inputs = {"messages": messages, **({"tools": schemas} if schemas else {})} if messages else None
     return inputs, {"messages": answers} if answers else None
-
-
-def _value(text: JSON) -> JSON:
-    """What is embedded, which is written as JSON."""
-    try:
-        return json.loads(text) if isinstance(text, str) else text
-    except (ValueError, RecursionError):
-        return text
 
 
 def _vectors(own: JSON) -> JSON:

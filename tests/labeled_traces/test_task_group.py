@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from labeled_traces.readers import read
-from labeled_traces.readers.task_group import task_group
+from labeled_traces.task_group import task_group
 from labeled_traces.trace import JSON, Span, SpanKind, Trace
 
 TEXT = "Find the  tallest peak.\n"

@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from labeled_traces.readers.spans.openinference import decoded, get
+from labeled_traces.json_values import decoded, get
 from labeled_traces.trace import JSON, SpanKind, Trace, text_hash
 
 TASK_KEYS = ("instance_id", "task_id")
