@@ -17,9 +17,9 @@ variants of few templates ("the top 2 banks in 2020", "the top 3 ..."), so runs 
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -30,6 +30,7 @@ from labeled_traces.copied_text import words_of
 from labeled_traces.json_values import decoded
 from labeled_traces.task_group import goal_of
 from labeled_traces.trace import JSON, Trace
+from labeled_traces.word_hashes import WordHashes
 
 SHARED = 0.75
 """Near-duplicates share at least so much of the weight of the lighter one."""
@@ -44,7 +45,7 @@ _SEVERAL = 4
 _RAREST = 64
 """So many of a run's rarest pairs of words find it its candidates."""
 _JSON_VALUE = re.compile(r'"((?:[^"\\]|\\.)*)"(?!\s*:)|([^\s"{}\[\],:]+)')
-_MOST_KNOWN = 20_000
+_MOST_TEXTS = 20_000
 _BLOCK = 256
 _CHUNK = 2048
 _STEPS = (0, 1, 8, 64, None)
@@ -198,21 +199,18 @@ def _exchanged(table: Any, first: Ints, second: Ints) -> tuple[Floats, Floats]:
     return fewest - common, fewest
 
 
-class _Hashes(dict[str, int]):
-    """Word -> a number that is the same everywhere."""
-
-    def __missing__(self, word: str) -> int:
-        self[word] = number = zlib.crc32(word.encode("utf-8", "surrogatepass"))
-        return number
-
-
 def _pairs(traces: Sequence[Trace]) -> tuple[Ints, NDArray[np.uint32]]:
     """Of each run how many pairs of words it has, and all of them (their hashes), run after run."""
-    hashes, known = _Hashes(), dict[str, NDArray[np.uint32]]()
+    hashes = WordHashes()
+
+    @lru_cache(maxsize=_MOST_TEXTS)
+    def hashed(text: str) -> NDArray[np.uint32]:
+        return (hashes.of(words_of(text), 2) >> np.uint64(32)).astype(np.uint32)
+
     every, total = 1, 0
     found: list[NDArray[np.uint32]] = []
     for trace in traces:
-        texts = [_hashed(text, hashes, known) for text in dict.fromkeys(_said(trace))]
+        texts = [hashed(text) for text in dict.fromkeys(_said(trace))]
         found.append(np.unique(np.concatenate([*texts, np.zeros(0, np.uint32)])))
         found[-1] = found[-1][found[-1] % every == 0]
         total += len(found[-1])
@@ -221,21 +219,6 @@ def _pairs(traces: Sequence[Trace]) -> tuple[Ints, NDArray[np.uint32]]:
             found = [pairs[pairs % every == 0] for pairs in found]
             total = sum(map(len, found))
     return np.array([len(pairs) for pairs in found]), np.concatenate(found)
-
-
-def _hashed(text: str, hashes: _Hashes, known: dict[str, NDArray[np.uint32]]) -> NDArray[np.uint32]:
-    """A text's pairs of words; of a single word that. `known`: texts that may come again, of this run or another."""
-    if (found := known.get(text)) is not None:
-        return found
-    words = np.fromiter(map(hashes.__getitem__, words_of(text)), np.uint64)
-    if len(words) > 1:
-        words = words[:-1] * np.uint64(0x9E3779B1) + words[1:]
-    mixed = (words ^ (words >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
-    found = (mixed >> np.uint64(32)).astype(np.uint32)
-    if len(known) >= _MOST_KNOWN:
-        known.clear()
-    known[text] = found
-    return found
 
 
 def _said(trace: Trace) -> Iterator[str]:

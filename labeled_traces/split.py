@@ -1,16 +1,14 @@
-"""Grouped, stratified, repeatable splits, and the check that no prompt was copied from a testset."""
+"""Grouped, stratified, repeatable splits."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
 
-from labeled_traces.copied_text import copied_runs, said_in
 from labeled_traces.dataset import Dataset, LabeledTrace
 from labeled_traces.files import parse_json, read_text, write_lines
 from labeled_traces.groups import connected, keys, near
@@ -20,10 +18,6 @@ from labeled_traces.trace import JSON, TraceError, text_hash
 PARTS = ("trainset", "valset", "testset")
 FRACTIONS = (0.35, 0.25, 0.4)
 _ORDERS_TRIED = 20
-_SOURCE = re.compile(
-    r"""\btrace_id[\\"']*\s*[:=]\s*"""
-    r"""(?:(?P<json>"(?:[^"\\]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*")|\\*["'](?P<quoted>[^"'\\]*)|(?P<bare>[^\s"',;}\]]+))"""
-)
 
 
 class LeakageError(TraceError):
@@ -187,43 +181,6 @@ def manifest_of(
             for p, part in enumerate(PARTS)
         },
     )
-
-
-def check_prompt_leak(
-    texts: Mapping[str, str], testset: Dataset, words: int = 8, allowed: Dataset | None = None
-) -> None:
-    """Makes sure that no prompt text was copied from the testset.
-
-    Args:
-        texts: name -> prompt text.
-        words: the length of a run of equal words (see `copied_runs`) that makes it a copy.
-        allowed: the trainset; what it holds as well (system prompts, tool descriptions) is no leak.
-
-    Raises:
-        LeakageError: an example says that it comes from a test trace, or a text shares a run of words with a test
-            trace, its labels or its reference.
-    """
-    for _, what in prompt_leaks(texts, testset, words, allowed):
-        raise LeakageError(what)
-
-
-def prompt_leaks(
-    texts: Mapping[str, str], testset: Dataset, words: int = 8, allowed: Dataset | None = None
-) -> Iterator[tuple[str, str]]:
-    """The test traces that a prompt text was copied from, each with what was copied; as `check_prompt_leak`."""
-    for name, text in texts.items():
-        for trace_id in _sources(text):
-            if trace_id in testset:
-                yield trace_id, f"{name} holds an example of the held-out trace {trace_id!r}"
-    for copy in copied_runs(texts, said_in(testset), words=words, known=said_in(allowed or ())):
-        what = f"{copy.name} holds {words} words in a row of the held-out trace {copy.trace_id!r}: {copy.run!r}"
-        yield copy.trace_id, what
-
-
-def _sources(text: str) -> Iterator[str]:
-    """Every `trace_id` that the text names, as few-shot examples do: in JSON of any shape, also inside of a string."""
-    for found in _SOURCE.finditer(text):
-        yield found["quoted"] or found["bare"] or json.loads(found["json"] or '""', strict=False)
 
 
 def _groups(dataset: Dataset) -> list[list[str]]:

@@ -89,6 +89,7 @@ def _context(run: Run, lm: LM, number: int, bank: tuple[JudgeProgram, ...] = ())
         ),
         seed=run.config.seed,
         locked=frozenset(run.manifest.testset),
+        seal=run.seal,
         bank=bank,
     )
 

@@ -1,4 +1,5 @@
-"""What may be done with a testset: no prompt is copied from it, and each use of it is recorded and counted.
+"""What may be done with a testset: no text that tunes or is tuned is copied from it, and each use of it is recorded
+and counted.
 
 A use is recorded in two files: beside the data, where all runs on this data see it, and in the folder of the run, which
 may be moved. What cannot be counted: a use on a copy of the data elsewhere, and one whose lines were deleted in both.
@@ -9,35 +10,41 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from judges.program import JudgeSuite
+from judges.program import JudgeProgram, JudgeSuite
 from labeled_traces.dataset import Dataset
 from labeled_traces.held_out_use import HeldOutUse, append_use, is_same, place_of, read_uses
-from labeled_traces.split import SplitManifest, check_prompt_leak, prompt_leaks
+from labeled_traces.sealed import Leak, Seal
+from labeled_traces.split import SplitManifest
 
 TEST_USES = "test_uses.jsonl"
 
 
-def check_leak(dataset: Dataset, manifest: SplitManifest, *suites: JudgeSuite | None) -> None:
+def seal_of(dataset: Dataset, manifest: SplitManifest) -> Seal:
+    """What the testset says and the development split does not."""
+    return Seal.of(dataset.subset(manifest.testset), dataset.subset([*manifest.trainset, *manifest.valset]))
+
+
+def check_leak(seal: Seal, *suites: JudgeSuite | None) -> None:
     """
     Raises:
         LeakageError: a text of these judges was copied from a test trace.
     """
-    texts, testset, development = _leak_input(dataset, manifest, suites)
-    check_prompt_leak(texts, testset, allowed=development)
+    seal.check(_texts(suites))
 
 
-def leaks(dataset: Dataset, manifest: SplitManifest, suite: JudgeSuite) -> Iterator[tuple[str, str]]:
+def leaks(seal: Seal, suite: JudgeSuite) -> Iterator[Leak]:
     """The test traces that a text of the judges was copied from, each with what was copied."""
-    texts, testset, development = _leak_input(dataset, manifest, [suite])
-    return prompt_leaks(texts, testset, allowed=development)
+    return seal.leaks(_texts([suite]))
 
 
-def _leak_input(
-    dataset: Dataset, manifest: SplitManifest, suites: Iterable[JudgeSuite | None]
-) -> tuple[dict[str, str], Dataset, Dataset]:
+def _texts(suites: Iterable[JudgeSuite | None]) -> dict[str, str]:
     programs = [program for suite in suites if suite is not None for program in suite.programs.values()]
-    texts = {f"{program.dimension} {part}": text for program in programs for part, text in program.parts.items()}
-    return texts, dataset.subset(manifest.testset), dataset.subset([*manifest.trainset, *manifest.valset])
+    return {name: text for program in programs for name, text in texts_of(program).items()}
+
+
+def texts_of(program: JudgeProgram) -> dict[str, str]:
+    """Its parts as a leak names them."""
+    return {f"{program.dimension} {part}": text for part, text in program.parts.items()}
 
 
 def uses_beside(data: Path) -> Path:

@@ -26,7 +26,7 @@ from pipeline.consent import Consent
 from pipeline.cost import Cost, Kept, announce, asked_by, check_models, compared, suite_cost
 from pipeline.earlier_replies import earlier_replies
 from pipeline.evaluate import EvaluateSettings, EvaluationStopped, cached_share, check_replies, evaluate, save_judgments
-from pipeline.held_out import TEST_USES, check_leak, record_use, uses_beside
+from pipeline.held_out import TEST_USES, check_leak, record_use, seal_of, uses_beside
 from pipeline.matching import build_matcher
 from pipeline.metrics.bootstrap import MetricSettings
 from pipeline.metrics.estimate import Estimate
@@ -257,7 +257,7 @@ def _rows(work: Measurement, suite: JudgeSuite, shared: Path) -> tuple[Dataset, 
     rows = dataset.subset([i for part in parts for i in manifest.parts[part]])
     if "testset" not in parts:
         return rows, ()
-    check_leak(dataset, manifest, suite)
+    check_leak(seal_of(dataset, manifest), suite)
     return rows, names_of(dataset.subset(manifest.testset))
 
 

@@ -17,6 +17,7 @@ from judges.program import JudgeSuite, seed_suite
 from labeled_traces.dataset import Dataset
 from labeled_traces.label import DIMENSIONS
 from labeled_traces.raters import load
+from labeled_traces.sealed import Seal
 from labeled_traces.simulated import FaultRates, rate, shuffle_labels, simulate
 from labeled_traces.split import SplitManifest, make_split
 from labeled_traces.stable_split import places_of
@@ -24,7 +25,7 @@ from pipeline.config import MODELS, ExperimentConfig, PipelineError, SearchConfi
 from pipeline.config_file import build_settings
 from pipeline.cost import asked_by, check_models
 from pipeline.gates import Gates
-from pipeline.held_out import check_leak
+from pipeline.held_out import check_leak, seal_of
 from pipeline.matching import Matcher, build_matcher
 from pipeline.optimizers.base import Optimizer
 from pipeline.run_folder import RunFolder, open_judges
@@ -55,12 +56,14 @@ class Step:
 
 @dataclass(frozen=True)
 class Run:
-    """What all stages of one run share. The testset is in `manifest` and `dataset`; a tuner is given `development`."""
+    """What all stages of one run share. The testset is in `manifest` and `dataset`; a tuner is given `development`, and
+    asks models through a `SealedLM`."""
 
     config: ExperimentConfig
     folder: RunFolder
     dataset: Dataset
     manifest: SplitManifest
+    seal: Seal
     suite: JudgeSuite
     holistic: JudgeSuite | None
     matcher: Matcher
@@ -106,7 +109,8 @@ def prepare(config: ExperimentConfig, say: Say) -> Run:
     dataset = load_data(config)
     manifest = _split(config, dataset)
     manifest.check(dataset)
-    check_leak(dataset, manifest, suite, holistic)
+    seal = seal_of(dataset, manifest)
+    check_leak(seal, suite, holistic)
     if config.ledger is not None:
         check_folder(place_of(config.ledger))
     steps = _steps(config, settings[0], suite)
@@ -118,7 +122,7 @@ def prepare(config: ExperimentConfig, say: Say) -> Run:
     suite.save(folder.programs(SEED))
     if holistic is not None:
         holistic.save(folder.programs(HOLISTIC))
-    run = _run(config, folder, dataset, manifest, (suite, holistic), settings, say)
+    run = _run(config, folder, dataset, (manifest, seal), (suite, holistic), settings, say)
     manifest.save(folder[SPLIT])
     folder.write_sealed(PLACES, {"places": [astuple(place) for place in places_of(manifest, dataset)]})
     return run
@@ -134,8 +138,9 @@ def reopen(folder: RunFolder, config: ExperimentConfig, say: Say) -> Run:
     holistic = folder.suite(HOLISTIC) if config.judges.holistic else None
     dataset, manifest = load(path, config.data.raters), SplitManifest.load(folder[SPLIT])
     manifest.check(dataset, f"put the data back as it was ({path}), since a run is validated on its own split alone")
-    check_leak(dataset, manifest, suite, holistic)
-    return _run(config, folder, dataset, manifest, (suite, holistic), build_settings(config), say)
+    seal = seal_of(dataset, manifest)
+    check_leak(seal, suite, holistic)
+    return _run(config, folder, dataset, (manifest, seal), (suite, holistic), build_settings(config), say)
 
 
 def load_data(config: ExperimentConfig) -> Dataset:
@@ -200,11 +205,12 @@ def _run(
     config: ExperimentConfig,
     folder: RunFolder,
     dataset: Dataset,
-    manifest: SplitManifest,
+    split: tuple[SplitManifest, Seal],
     judges: tuple[JudgeSuite, JudgeSuite | None],
     settings: tuple[list[Optimizer], Gates],
     say: Say,
 ) -> Run:
+    manifest, seal = split
     development = dataset.subset([*manifest.trainset, *manifest.valset])
     parts = ", ".join(f"{len(ids)} {name}" for name, ids in manifest.parts.items())
     say(f"data: {len(dataset)} labelled traces ({parts})")
@@ -213,6 +219,7 @@ def _run(
         folder=folder,
         dataset=dataset,
         manifest=manifest,
+        seal=seal,
         suite=judges[0],
         holistic=judges[1],
         matcher=build_matcher(config.matcher.kind, list(development), config.matcher.threshold),

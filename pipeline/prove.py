@@ -48,7 +48,7 @@ def prove(run: Run, tuned: JudgeSuite, lm: LedgerLM, say: Say) -> Result:
     if tuned.hash == run.suite.hash:
         nothing = Validation(Verdict.INCONCLUSIVE, (UNCHANGED,), {})
         return _result(_Proof(run, tuned, nothing, {}, (), 0, steps), lm, rows)
-    check_leak(run.dataset, run.manifest, tuned)
+    check_leak(run.seal, tuned)
     shared = run.config.output / TEST_USES if run.config.data.path is None else uses_beside(run.config.data.path)
     programs = {name: program.hash for name, program in tuned.programs.items()}
     use = HeldOutUse(proof_hash(run, tuned), run.model, programs, names_of(rows), lm.ledger.identity())

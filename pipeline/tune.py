@@ -19,6 +19,7 @@ from pipeline.read_warnings import loud, warning_kinds, warnings_in_words
 from pipeline.results import StepReport
 from pipeline.rule_search import RuleResult, search_rule
 from pipeline.run_folder import METRICS, TUNED, RunFolder
+from pipeline.sealed_lm import SealedLM
 from pipeline.step_selection import select_steps
 
 
@@ -28,7 +29,9 @@ def tune(run: Run, lm: LM, say: Say) -> JudgeSuite:
     Raises:
         BudgetExhausted: the budget ended; what was found so far is in the folder, `metrics.json` is not.
         LMError: no call succeeded, or no reply can be used.
+        LeakageError: what is sent to a model holds what the testset says.
     """
+    lm = SealedLM(lm, run.seal)
     # Of an earlier tuning: beside programs that are being written anew it would vouch for half of them.
     run.folder[METRICS].unlink(missing_ok=True)
     done = run_steps(run, lm, TUNED, say)

@@ -9,8 +9,10 @@ from typing import Protocol
 from judges.lm import LM
 from judges.program import JudgeProgram
 from labeled_traces.dataset import LabeledTrace
+from labeled_traces.sealed import Seal
 from labeled_traces.split import Development, LeakageError
 from pipeline.evaluate import EvaluateSettings
+from pipeline.held_out import texts_of
 from pipeline.matching import Matcher
 from pipeline.metrics.estimate import Estimate
 
@@ -21,8 +23,9 @@ class SearchContext:
 
     `lm` answers the judges and the reflection prompts. `evaluate` gives concurrency, progress and the first repeat that
     is fresh to this search; an optimiser chooses repeats itself. `locked` holds the ids of the testset's traces: none
-    of them may turn up in a search. `bank`: programs of the same dimension that earlier searches on the same
-    development split tried, better ones first; their parts have passed the checks of a proposal.
+    of them may turn up in a search; `seal` knows what they say: no text that a search tries may say it. `bank`:
+    programs of the same dimension that earlier searches on the same development split tried, better ones first; their
+    parts have passed the checks of a proposal.
     """
 
     lm: LM
@@ -32,6 +35,7 @@ class SearchContext:
     evaluate: EvaluateSettings = field(default_factory=EvaluateSettings)
     seed: int = 0
     locked: frozenset[str] = frozenset()
+    seal: Seal | None = None
     bank: tuple[JudgeProgram, ...] = ()
 
 
@@ -98,10 +102,27 @@ class Optimizer(Protocol):
         """Returns the best program found, with every trial.
 
         Raises:
-            LeakageError: anything but a `Development`, a locked trace in it, or a trace that is in both of its parts.
+            LeakageError: anything but a `Development`, a locked trace in it, a trace that is in both of its parts, or a
+                candidate that says what a locked trace says.
             LMError: the set-up is broken, no judge call gives a usable reply.
         """
         ...
+
+
+def check_input(program: JudgeProgram, development: object, context: SearchContext) -> Development:
+    """Returns the development split.
+
+    Raises:
+        LeakageError: as `check_development`; or the program, or one of the bank, holds what a locked trace says.
+    """
+    checked = check_development(development, context.locked)
+    if context.seal is not None:
+        context.seal.check(texts_of(program))
+        for known in context.bank:
+            context.seal.check(
+                {f"in the bank of earlier programs, {name}": text for name, text in texts_of(known).items()}
+            )
+    return checked
 
 
 def check_development(development: object, locked: frozenset[str] = frozenset()) -> Development:

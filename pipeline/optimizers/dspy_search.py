@@ -116,7 +116,7 @@ class _Search(Search):
         super().__init__(settings, program, development, context)
         self.settings = settings
         self.versions = _versions()
-        self.checks = ProposalChecks(program, development)
+        self.checks = ProposalChecks(program, development, context.seal)
         self.refused: list[str] = []
         self.failures: list[str] = []
         self.candidates: dict[str, _Candidate] = {}

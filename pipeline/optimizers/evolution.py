@@ -83,7 +83,7 @@ class _Search(Search):
         self.versions = {}
         self.train, self.val = self._rows()
         self.objective = objective
-        checks = ProposalChecks(program, development)
+        checks = ProposalChecks(program, development, context.seal)
         proposer = Proposer(self.reflector, checks, ExampleBuilder(list(development.trainset)))
         self.breeder = Breeder(proposer, settings.crossover, settings.part_rate)
         self.known: set[str] = set()

@@ -92,7 +92,7 @@ class _Search(Search):
         from pipeline.optimizers.adapter import JudgeAdapter, Tools
 
         settings, dimension = self.settings, self.program.dimension
-        checks = ProposalChecks(self.program, self.development)
+        checks = ProposalChecks(self.program, self.development, self.context.seal)
         proposer = Proposer(self.reflector, checks, ExampleBuilder(list(self.development.trainset)))
         origin = f"gepa {self.versions['gepa']}"
         adapter = JudgeAdapter(Tools(self.program, self.scorer, proposer, settings.repeats, origin, settings.alpha))

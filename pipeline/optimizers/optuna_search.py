@@ -191,7 +191,7 @@ class _Search(Search):
         PipelineError: as `Study.in_order`.
         """
         settings, program = self.settings, self.program
-        fresh = fresh_examples(program, self.development, settings.fresh_examples, self.context.seed)
+        fresh = fresh_examples(program, self.development, settings.fresh_examples, self.context.seed, self.context.seal)
         most = {part: settings.pool if part == "examples" else settings.variants for part in program.parts}
         found = gathered(program, self.context.bank, fresh)
         return Space(

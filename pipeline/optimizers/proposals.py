@@ -12,6 +12,7 @@ from judges.program import JudgeProgram
 from labeled_traces.copied_text import Said, copied_runs, said_in
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.label import SCORES
+from labeled_traces.sealed import Seal
 from labeled_traces.split import Development
 from labeled_traces.trace import JSON, SpanKind
 
@@ -36,13 +37,15 @@ _PERSONAL = {
 
 @dataclass(frozen=True)
 class ProposalChecks:
-    """Checks the parts that an optimiser proposes for one program. `part_chars` caps a part's length.
+    """Checks the parts that an optimiser proposes for one program. `seal`: what none of them may say. `part_chars` caps
+    a part's length.
 
     The input program's own lines are always allowed: they hold nothing of these traces.
     """
 
     seed: JudgeProgram
     development: Development
+    seal: Seal | None = None
     part_chars: Mapping[str, int] = field(
         default_factory=lambda: {
             "rubric": 6_000,
@@ -61,6 +64,10 @@ class ProposalChecks:
         for copy in copied_runs(own, self._said, words=COPIED_WORDS):
             said = f"it copies a run of words from labelled trace {copy.trace_id!r}: {copy.run!r}"
             refused.setdefault(copy.name, said)
+        if self.seal is not None:
+            for part, text in texts.items():
+                for leak in self.seal.leaks({f"the proposed {part}": text}):
+                    refused.setdefault(part, leak.what)
         return refused
 
     @cached_property

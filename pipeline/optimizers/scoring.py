@@ -12,6 +12,7 @@ import numpy as np
 from judges.program import JudgeProgram, JudgeSuite
 from labeled_traces.dataset import LabeledTrace
 from pipeline.evaluate import evaluate
+from pipeline.held_out import texts_of
 from pipeline.metrics.table import MatchTable, match_judgments
 from pipeline.metrics.trace_scores import trace_scores
 from pipeline.optimizers.base import SearchContext
@@ -123,7 +124,10 @@ class Scorer:
         Raises:
             BudgetExhausted: the run's budget ended.
             LMError: no call succeeded at all.
+            LeakageError: a text of the program, wherever it is from, was copied from a locked trace.
         """
+        if self.context.seal is not None:
+            self.context.seal.check(texts_of(program))
         settings = replace(self.context.evaluate, repeats=repeats, first_repeat=self.next_repeat)
         self.next_repeat += repeats
         calls = len(rows) * repeats

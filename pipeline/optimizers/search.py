@@ -10,7 +10,7 @@ from judges.judgment import HOLISTIC
 from judges.program import JudgeProgram
 from labeled_traces.split import Development
 from pipeline.config import PipelineError
-from pipeline.optimizers.base import OptimizationResult, SearchContext, Trial, check_development
+from pipeline.optimizers.base import OptimizationResult, SearchContext, Trial, check_input
 from pipeline.optimizers.reflection import Reflector
 from pipeline.optimizers.scoring import Scorer, choose_rows
 from pipeline.optimizers.selection import Selection, SelectionRule
@@ -43,10 +43,10 @@ class Search(ABC):
         self, settings: SearchSettings, program: JudgeProgram, development: Development, context: SearchContext
     ) -> None:
         """Raises:
-        LeakageError: as `check_development`.
+        LeakageError: as `check_input`.
         PipelineError: the program is the holistic one.
         """
-        check_development(development, context.locked)
+        check_input(program, development, context)
         if program.dimension == HOLISTIC:
             raise PipelineError(f"{self.name} searches the judge of one dimension: the holistic judge is a baseline")
         self.program = program

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from judges.program import JudgeProgram
 from labeled_traces.split import Development
-from pipeline.optimizers.base import OptimizationResult, SearchContext, check_development
+from pipeline.optimizers.base import OptimizationResult, SearchContext, check_input
 
 
 class SeedOptimizer:
@@ -15,7 +15,7 @@ class SeedOptimizer:
 
     def optimize(self, program: JudgeProgram, development: Development, context: SearchContext) -> OptimizationResult:
         """As `Optimizer.optimize`."""
-        check_development(development, context.locked)
+        check_input(program, development, context)
         return OptimizationResult(
             program, improved=False, reason="this baseline changes nothing", stop_reason="done", optimizer=self.name
         )

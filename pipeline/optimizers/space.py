@@ -11,6 +11,7 @@ from judges.plan import wants_plan
 from judges.program import JudgeProgram
 from judges.render import render
 from labeled_traces.dataset import LabeledTrace
+from labeled_traces.sealed import Seal
 from labeled_traces.split import Development
 from pipeline.optimizers.examples import ExampleBuilder
 from pipeline.optimizers.proposals import ProposalChecks
@@ -96,7 +97,9 @@ def gathered(seed: JudgeProgram, bank: Iterable[JudgeProgram], fresh: Sequence[s
     return {**texts, "examples": list(dict.fromkeys([*lines, *fresh]))}
 
 
-def fresh_examples(program: JudgeProgram, development: Development, count: int, seed: int) -> list[str]:
+def fresh_examples(
+    program: JudgeProgram, development: Development, count: int, seed: int, seal: Seal | None = None
+) -> list[str]:
     """At most `count` examples made from the trainset that pass the checks: one of each category of the dimension's
     errors, the most frequent first, and one of a clean trace, and so on."""
     catalogue = ExampleBuilder(list(development.trainset)).catalogue(program.dimension)
@@ -106,7 +109,7 @@ def fresh_examples(program: JudgeProgram, development: Development, count: int, 
         by_category.setdefault(category, []).append(line)
     ordered = sorted(by_category, key=lambda category: (not category, -len(by_category[category]), category))
     in_turn = chain.from_iterable(zip_longest(*(by_category[category] for category in ordered)))
-    checks = ProposalChecks(program, development)
+    checks = ProposalChecks(program, development, seal)
     return list(islice((line for line in in_turn if line and not checks.refuse({"examples": line})), count))
 
 

@@ -23,7 +23,7 @@ from labeled_traces.stable_split import content_of, parts_by_key, stable_split
 from labeled_traces.taxonomy import load_taxonomy
 from labeled_traces.trace import TraceError
 from pipeline.export.records import Record
-from pipeline.held_out import leaks
+from pipeline.held_out import leaks, seal_of
 from pipeline.mlflow_traces import MlflowTraces
 from pipeline.prepare import Say
 from pipeline.recalibration.config import RecalibrationConfig
@@ -81,7 +81,7 @@ class LabelSource:
         return max(least - len(labels.fresh), 0 if all(labels.fresh.intersection(ids) for ids in parts) else 1)
 
     def _without_leaks(self, labels: PassLabels, champion: JudgeSuite) -> PassLabels:
-        leaking = dict(leaks(labels.dataset, labels.manifest, champion))
+        leaking = {leak.trace_id: leak.what for leak in leaks(seal_of(labels.dataset, labels.manifest), champion)}
         if not leaking:
             return labels
         self.say(

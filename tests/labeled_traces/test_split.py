@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from labeled_traces.dataset import Dataset, LabeledTrace
 from labeled_traces.label import DIMENSIONS, ErrorLabel, Impact
-from labeled_traces.split import LeakageError, SplitManifest, check_prompt_leak, make_split
+from labeled_traces.split import LeakageError, SplitManifest, make_split
 from labeled_traces.trace import JSON, Span, SpanKind, Trace, TraceError
 
 
@@ -198,57 +198,3 @@ def test_changed_data_is_detected() -> None:
     listed_twice = replace(manifest, testset=(*manifest.testset, manifest.testset[0]))
     with pytest.raises(TraceError, match="listed twice"):
         listed_twice.check(data)
-
-
-def test_a_prompt_that_quotes_the_testset_is_refused() -> None:
-    system = "You are a careful data agent and you always use the tools that you have."
-    secret = "Revenue of Nordbank in 2023 was taken from the cached page of last year"
-    test = Dataset(
-        [
-            row(
-                "t1",
-                f"{system} {secret}",
-                errors=(replace(error(), description="a label nobody may copy into a prompt"),),
-            )
-        ]
-    )
-    train = Dataset([row("t2", f"{system} Something else happened here in the trainset")])
-    clean = {"rubric": "Report values that no tool returned.", "notes": f"It says: {system}"}
-    check_prompt_leak(clean, test, allowed=train)
-    with pytest.raises(LeakageError, match="notes holds 8 words in a row of the held-out trace 't1'"):
-        check_prompt_leak(clean, test)
-    quoted = {"rubric": "ok", "examples": "see: REVENUE of Nordbank, in 2023: was taken\nfrom the..."}
-    with pytest.raises(LeakageError, match=r"examples holds 8 words .* 'revenue of nordbank in 2023 was taken from'"):
-        check_prompt_leak(quoted, test, allowed=train)
-    check_prompt_leak(quoted, test, allowed=train, words=10)
-    with pytest.raises(LeakageError, match="held-out trace 't1'"):
-        check_prompt_leak({"rubric": "A label nobody may copy into a prompt!"}, test, allowed=train)
-
-
-def test_an_example_of_a_test_trace_is_refused_whatever_its_text() -> None:
-    test = Dataset([row("t1", "nothing of this is in the prompt")])
-    example = {"excerpt": "short", "findings": [], "score": 3, "trace_id": " t1"}
-    others = [{**example, "trace_id": "t2"}, {**example, "trace_id": 1}, {**example, "trace_id": ["t1"]}, {}]
-    lines = [*map(json.dumps, others), "{", "t1"]
-    check_prompt_leak({"examples": "\n".join(lines)}, test)
-    with pytest.raises(LeakageError, match="examples holds an example of the held-out trace"):
-        check_prompt_leak({"examples": "\n".join([*lines, json.dumps(example)])}, test)
-
-
-@pytest.mark.parametrize("trace_id", ["t 1", "sim-0-0001", 'q"ü'])
-def test_an_example_of_a_test_trace_is_refused_wherever_its_id_stands(trace_id: str) -> None:
-    test = Dataset([row(trace_id, "nothing of this is in the prompt")])
-    example = {"excerpt": "short", "trace_id": trace_id, "score": 3}
-    texts = [
-        json.dumps([{"trace_id": "t2"}, example]),
-        json.dumps({"examples": [{"of": example}]}, indent=2, ensure_ascii=False),
-        f"Such as: {json.dumps(example)}",
-        f"```json\n{json.dumps(example, indent=1)}\n```",
-    ]
-    if '"' not in trace_id:
-        texts += [json.dumps({"excerpt": json.dumps(example)}), json.dumps([json.dumps([json.dumps(example)])])]
-        texts += [str(example), f"trace_id: {trace_id!r}"]
-    for text in texts:
-        with pytest.raises(LeakageError, match="rubric holds an example of the held-out trace"):
-            check_prompt_leak({"rubric": text}, test)
-    check_prompt_leak({"rubric": 'trace_id, trace_id: and\ntrace_id = "trace_id": "\\x" and "trace_id": "\\'}, test)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -11,10 +12,13 @@ import pytest
 
 from judges.ledger.ledger_lm import Ledger, LedgerLM
 from judges.lm import BudgetExhausted
-from labeled_traces.dataset import Dataset
+from labeled_traces.dataset import Dataset, LabeledTrace
+from labeled_traces.sealed import Seal
 from labeled_traces.split import Development, LeakageError, make_split
+from labeled_traces.trace import Span, Trace
 from pipeline.optimizers import OPTIMIZERS
-from pipeline.optimizers.base import OptimizationResult, Optimizer
+from pipeline.optimizers.base import OptimizationResult, Optimizer, SearchContext
+from pipeline.sealed_lm import SealedLM
 from pipeline.settings import build_optimizer
 
 if TYPE_CHECKING:
@@ -147,6 +151,65 @@ def test_a_copy_of_a_train_trace_in_val_is_refused(optimizer: Optimizer, world: 
     leaky = Development(world.development.trainset, Dataset([*world.development.valset, copy]))
     with pytest.raises(LeakageError, match="content"):
         optimizer.optimize(world.program, leaky, world.context(fake_lm()))
+
+
+SECRET = "The customer of order W4817126 at 19122 Elm Avenue asked for a refund of the desk lamp that never came"
+
+
+def sealed_off(world: World, lm: FakeLM, **fields: Any) -> SearchContext:
+    held_out = LabeledTrace(Trace("held-out-7", (Span("a", None, "agent", inputs={"goal": SECRET, "zip": 19122}),)))
+    seal = Seal.of(Dataset([held_out]), [*world.development.trainset, *world.development.valset])
+    return replace(world.context(SealedLM(lm, seal)), seal=seal, locked=frozenset({"held-out-7"}), **fields)
+
+
+@pytest.mark.parametrize("part", ["rubric", "architecture_notes", "examples", "output_template"])
+def test_an_input_program_or_a_bank_that_quotes_a_held_out_trace_is_refused(
+    optimizer: Optimizer, world: World, fake_lm: type[FakeLM], part: str
+) -> None:
+    example = {"excerpt": "zip: 19122, order: #W4817126", "findings": [], "score": 3, "trace_id": "train-0"}
+    text = json.dumps(example) if part == "examples" else f"{world.program.parts[part]}\n{SECRET.upper()}"
+    leaky = world.program.with_parts({part: text}, "somewhere else")
+    for program, bank in ((leaky, ()), (world.program, (leaky,))):
+        lm = fake_lm()
+        with pytest.raises(LeakageError, match=f"tool_calling {part} holds.* held-out trace 'held-out-7'"):
+            optimizer.optimize(program, world.development, sealed_off(world, lm, bank=bank))
+        assert not lm.judged + lm.reflected
+
+
+def test_a_reply_that_quotes_a_held_out_trace_becomes_no_candidate(
+    optimizer: Optimizer, world: World, fake_lm: type[FakeLM]
+) -> None:
+    """Such as one of a ledger that other runs fill as well."""
+    quoted = f"Look out. {SECRET}\n{world.program.rubric}"
+    lm = fake_lm(
+        reflects=lambda *_: f"<<<\n{quoted}\n>>>",
+        proposes=lambda wanted, _: f"[[ ## {wanted} ## ]]\n{quoted}\n\n[[ ## completed ## ]]",
+    )
+    context = sealed_off(world, lm)
+    if optimizer.name == "dspy":  # it says to the model what the model has said before
+        with pytest.raises(LeakageError, match="what is sent to simulated/default holds 16 words in a row of the held"):
+            optimizer.optimize(world.program, world.development, context)
+    else:
+        trials = optimizer.optimize(world.program, world.development, context).trials
+        assert not lm.reflected or any("of the held-out trace 'held-out-7'" in trial.reason for trial in trials)
+    assert not any("Elm Avenue" in message.content for request in lm.judged for message in request.messages)
+
+
+def test_what_a_judge_says_of_a_held_out_trace_is_not_sent_to_the_reflection_model(
+    optimizer: Optimizer, world: World, fake_lm: type[FakeLM]
+) -> None:
+    def remembers(_: str, reply: str) -> str:
+        read = json.loads(reply)
+        return json.dumps({**read, "findings": [{**finding, "explanation": SECRET} for finding in read["findings"]]})
+
+    lm = fake_lm(replies=remembers, alarms=lambda _: 0.9)
+    context = sealed_off(world, lm)
+    if optimizer.name in ("gepa", "evolution"):
+        with pytest.raises(LeakageError, match="what is sent to simulated/default holds 16 words in a row of the held"):
+            optimizer.optimize(world.program, world.development, context)
+    else:
+        optimizer.optimize(world.program, world.development, context)
+    assert not any("Elm Avenue" in message.content for request in lm.reflected for message in request.messages)
 
 
 def test_a_killed_search_ends_as_an_unbroken_one_and_pays_no_call_twice(

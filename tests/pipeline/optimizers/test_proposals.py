@@ -79,7 +79,7 @@ def test_an_empty_text_is_refused(checks: Refuse, text: str) -> None:
 
 
 def test_a_text_over_its_cap_is_refused(world: World) -> None:
-    checks = ProposalChecks(world.program, world.development, {"rubric": 20})
+    checks = ProposalChecks(world.program, world.development, part_chars={"rubric": 20})
     assert "at most 20" in checks.refuse({"rubric": "x" * 21})["rubric"]
     assert "at most 20" not in checks.refuse({"rubric": "x" * 20})["rubric"]
 

@@ -15,7 +15,7 @@ from labeled_traces.simulated import simulate
 from labeled_traces.stable_split import Place, stable_split
 from pipeline.config import validated
 from pipeline.export.records import RECALIBRATION, Record, Used
-from pipeline.held_out import check_leak
+from pipeline.held_out import check_leak, seal_of
 from pipeline.mlflow_traces import MlflowTraces
 from pipeline.recalibration.config import RecalibrationConfig
 from pipeline.recalibration.labels import LabelSource
@@ -117,4 +117,4 @@ def test_what_the_champion_was_copied_from_tests_nothing(source: Callable[..., L
     assert set(found.dataset.ids) == found.fresh == set(rows) - {shown[0]}
     assert any("1 x held-out trace that the champion's prompts share words with, left out" in line for line in said)
     found.manifest.check(found.dataset)
-    check_leak(found.dataset, found.manifest, NOBODY.with_program(program))
+    check_leak(seal_of(found.dataset, found.manifest), NOBODY.with_program(program))

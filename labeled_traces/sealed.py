@@ -1,0 +1,165 @@
+"""What only the held-out traces say, and whether a text says it too.
+
+Three signs of a copy, whatever form it has: the text names a test trace as its example; it has a run of words of one
+(how they are written does not count, see `copied_runs`); or it has, close together, several numbers and ids that only
+this trace holds, so that another order of keys, YAML, prose or the loss of the keys hide nothing. What the development
+split says as well (instructions, tools, policies) is no sign.
+
+Measured on 52 real runs and 400 simulated ones, each split three times, with 1,000 texts of judges (the shipped ones,
+and those that a search wrote): no false alarm. The numbers and ids of a test trace alone: see `POINTS`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeled_traces.copied_text import said_in, words_of
+from labeled_traces.dataset import Dataset, LabeledTrace
+from labeled_traces.split import LeakageError
+from labeled_traces.trace import text_hash
+from labeled_traces.word_hashes import Hashes, WordHashes
+
+WORDS = 8
+"""A run of so many words is a copy."""
+POINTS = 4
+"""So many points within `WINDOW` words are a copy: an id or number that only test traces hold has two from five
+characters on, one if it has three or four. Ordinary texts of judges have no more than two."""
+WINDOW = 60
+_SOURCE = re.compile(
+    r"""\btrace_id[\\"']*\s*[:=]\s*"""
+    r"""(?:(?P<json>"(?:[^"\\]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*")|\\*["'](?P<quoted>[^"'\\]*)|(?P<bare>[^\s"',;}\]]+))"""
+)
+Places: TypeAlias = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Leak:
+    """`what` says it all in words: which text holds what of which trace."""
+
+    trace_id: str
+    what: str
+
+
+@dataclass(frozen=True)
+class Seal:
+    """`runs`: sorted numbers of all runs of words that only test traces have, with the positions of these in `ids`;
+    `telling`: number or id -> the test traces that have it."""
+
+    ids: Mapping[str, int]
+    words: int
+    runs: Hashes
+    places: Places
+    telling: Mapping[str, tuple[str, ...]]
+    hashes: WordHashes
+    _passed: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, testset: Dataset, known: Iterable[LabeledTrace] = (), words: int = WORDS) -> Seal:
+        """`known`: the development split. `words`: see `WORDS`."""
+        hashes = WordHashes()
+        theirs, common = _Found(hashes, words), _Found(hashes, words)
+        for row in known:
+            common.add(row)
+        for row in testset:
+            theirs.add(row)
+        runs, places = theirs.pairs()
+        new = ~np.isin(runs, np.concatenate([*common.runs, np.zeros(0, np.uint64)]))
+        telling = {word: tuple(own) for word, own in theirs.telling.items() if word not in common.telling}
+        ids = {trace_id: number for number, trace_id in enumerate(testset.ids)}
+        return cls(ids, words, runs[new], places[new], telling, hashes)
+
+    def check(self, texts: Mapping[str, str], least: int | None = None) -> None:
+        """`texts`: name -> text. `least`: a longer run of words than `words`, of texts about other traces of the agent.
+
+        Raises:
+            LeakageError: a text was copied from a test trace; names the text, the trace and what was copied.
+        """
+        for name, text in texts.items():
+            known = text_hash(f"{least} {text}")
+            if known not in self._passed:
+                for leak in self.leaks({name: text}, least):
+                    raise LeakageError(leak.what)
+                self._passed.add(known)
+
+    def leaks(self, texts: Mapping[str, str], least: int | None = None) -> Iterator[Leak]:
+        """Each test trace that a text was copied from, with the first thing that says so."""
+        for name, text in texts.items():
+            found = [*self._named(name, text), *self._copied(name, words_of(text), least or self.words)]
+            yield from {leak.trace_id: leak for leak in reversed(found)}.values()
+
+    def _named(self, name: str, text: str) -> Iterator[Leak]:
+        for found in _SOURCE.finditer(text):
+            source = found["quoted"] or found["bare"] or json.loads(found["json"] or '""', strict=False)
+            if source.strip() in self.ids:
+                yield Leak(source, f"{name} holds an example of the held-out trace {source!r}")
+
+    def _copied(self, name: str, words: Sequence[str], least: int) -> Iterator[Leak]:
+        traces = list(self.ids)
+        if len(words) >= self.words and len(self.runs):
+            runs = self.hashes.of(words, self.words)
+            low, high = (np.searchsorted(self.runs, runs, side) for side in ("left", "right"))
+            since: dict[int, tuple[int, int]] = {}  # place -> where its run of words began, where it was seen last
+            for start in np.flatnonzero(high > low).tolist():
+                for place in self.places[low[start] : high[start]].tolist():
+                    first, last = since.get(place, (start, start))
+                    since[place] = first, last = (first if last >= start - 1 else start), start
+                    if last - first == least - self.words:
+                        run = " ".join(words[first : first + least])
+                        said = f"{name} holds {least} words in a row of the held-out trace {traces[place]!r}: {run!r}"
+                        yield Leak(traces[place], said)
+        spots: dict[str, list[tuple[int, str]]] = {}
+        for spot, word in enumerate(words):
+            for owner in self.telling.get(word, ()):
+                spots.setdefault(owner, []).append((spot, word))
+        for owner, found in spots.items():
+            if (near := _close_together(found)) is not None:
+                holds = f"{name} holds, close together, numbers or ids of the held-out trace"
+                yield Leak(owner, f"{holds} {owner!r}: {', '.join(near)}")
+
+
+def _close_together(found: Sequence[tuple[int, str]]) -> list[str] | None:
+    for start, (spot, _) in enumerate(found):
+        near = dict.fromkeys(word for place, word in found[start:] if place < spot + WINDOW)
+        if sum(1 + (len(word) >= _LONG) for word in near) >= POINTS:
+            return list(near)
+    return None
+
+
+_SHORT, _LONG = 3, 5
+_MOST_TEXTS = 20_000
+
+
+class _Found:
+    """What rows say: runs of words, and who has which number or id."""
+
+    def __init__(self, hashes: WordHashes, words: int) -> None:
+        self.runs: list[Hashes] = []
+        self.telling: dict[str, list[str]] = {}
+        self._hashes, self._words = hashes, words
+        self._read = lru_cache(maxsize=_MOST_TEXTS)(self._read_text)  # conversations repeat from span to span
+
+    def add(self, row: LabeledTrace) -> None:
+        read = [self._read(text) for text in said_in([row])[row.trace_id]]
+        self.runs.append(np.unique(np.concatenate([np.zeros(0, np.uint64), *(runs for runs, _ in read)])))
+        for word in frozenset[str]().union(*(telling for _, telling in read)):
+            self.telling.setdefault(word, []).append(row.trace_id)
+
+    def _read_text(self, text: str) -> tuple[Hashes, frozenset[str]]:
+        words = words_of(text)
+        runs = self._hashes.of(words if len(words) >= self._words else (), self._words)
+        return runs, frozenset(word for word in words if len(word) >= _SHORT and any(map(str.isdigit, word)))
+
+    def pairs(self) -> tuple[Hashes, Places]:
+        """All runs, sorted, each with the position of the row that has it."""
+        runs = np.concatenate([*self.runs, np.zeros(0, np.uint64)])
+        places = np.repeat(np.arange(len(self.runs), dtype=np.int32), [len(own) for own in self.runs])
+        order = np.argsort(runs, kind="stable")
+        return runs[order], places[order]
