@@ -1,7 +1,8 @@
 """The record of who read which held-out traces: one JSON object a line, never rewritten.
 
 Uses are counted by the traces. Data that shares a single held-out trace with what was read before, by content or by id,
-counts as read before: another order, other labels, a dropped trace or an edited one make no testset new.
+counts as read before: another order, other labels, a dropped trace or an edited one make no testset new, nor do copies
+under other ids that are not quite equal (see `labeled_traces.sketches`).
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.files import parse_json, read_lines
+from labeled_traces.sketches import Known, Sketch, sketches
 from labeled_traces.trace import TraceError, text_hash
 
 _DIGITS = 16
@@ -24,8 +26,8 @@ _DIGITS = 16
 @dataclass(frozen=True)
 class HeldOutUse:
     """One use. `proof` is a hash of all that its outcome follows from; `programs`: judge name -> hash of its program;
-    `traces`: as `names_of` has them. `readings` tells apart readings of one proof that were made
-    anew. `id` and `time` tell it from any other."""
+    `traces`: as `names_of` has them; `sketches`: of some of these. `readings` tells apart readings of one proof that
+    were made anew. `id` and `time` tell it from any other."""
 
     proof: str
     model: str
@@ -34,12 +36,35 @@ class HeldOutUse:
     readings: str
     time: str = field(default_factory=lambda: datetime.now(UTC).isoformat())
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    sketches: Mapping[str, Sketch] = field(default_factory=dict)
 
 
-def names_of(rows: Iterable[LabeledTrace]) -> tuple[str, ...]:
-    """The traces as a use names them: the first digits of the hashes of their contents and of their ids."""
-    hashes = (text for row in rows for text in (row.trace.content_hash, text_hash(f"id {row.trace_id}")))
-    return tuple(sorted({text[:_DIGITS] for text in hashes}))
+def names_of(rows: Iterable[LabeledTrace], earlier: Iterable[HeldOutUse] = ()) -> tuple[str, ...]:
+    """The traces as a use names them: the first digits of the hashes of their contents and of their ids, and the names
+    of those in earlier uses that they are copies of."""
+    known = _known(earlier)
+    return tuple(sorted(set[str]().union(*(_names(row, known) for row in rows))))
+
+
+def read_before(rows: Iterable[LabeledTrace], earlier: Sequence[HeldOutUse]) -> list[LabeledTrace]:
+    """Those of the rows that an earlier use has read, or a copy of them."""
+    seen, known = {name for use in earlier for name in use.traces}, _known(earlier)
+    return [row for row in rows if not seen.isdisjoint(_names(row, known))]
+
+
+def sketches_of(rows: Sequence[LabeledTrace]) -> dict[str, Sketch]:
+    """Name -> sketch."""
+    found = sketches([row.trace for row in rows])
+    return {row.trace.content_hash[:_DIGITS]: sketch for row, sketch in zip(rows, found, strict=True)}
+
+
+def _known(uses: Iterable[HeldOutUse]) -> Known:
+    return Known({name: sketch for use in uses for name, sketch in use.sketches.items()})
+
+
+def _names(row: LabeledTrace, known: Known) -> set[str]:
+    own = (row.trace.content_hash, text_hash(f"id {row.trace_id}"))
+    return {text[:_DIGITS] for text in own} | known.copied(row.trace)
 
 
 def read_uses(path: Path) -> list[HeldOutUse]:
@@ -57,7 +82,8 @@ def read_uses(path: Path) -> list[HeldOutUse]:
         try:
             use = HeldOutUse(**{**values, "traces": tuple(values["traces"])})
             whole = all(isinstance(text, str) for text in (use.proof, use.readings, use.time, use.id, *use.traces))
-        except (TypeError, KeyError):
+            Known(use.sketches)
+        except (AttributeError, TypeError, KeyError, ValueError):
             whole = False
         if not whole:
             raise TraceError(

@@ -41,7 +41,7 @@ Ints: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
 _MOST_PAIRS = 1 << 22
 """Of words, in all runs together: where there are more, the same part of all is left out."""
-_SEVERAL = 4
+SEVERAL = 4
 _RAREST = 64
 """So many of a run's rarest pairs of words find it its candidates."""
 _JSON_VALUE = re.compile(r'"((?:[^"\\]|\\.)*)"(?!\s*:)|([^\s"{}\[\],:]+)')
@@ -111,7 +111,7 @@ class _Runs:
     def of(cls, traces: Sequence[Trace]) -> _Runs:
         from scipy import sparse
 
-        lengths, pairs = _pairs(traces)
+        lengths, pairs = word_pairs(traces)
         names, columns, frequency = np.unique(pairs, return_inverse=True, return_counts=True)
         starts = np.concatenate([[0], np.cumsum(lengths)])
         weight = np.square(np.log((1 + len(traces)) / frequency)).astype(np.float32)
@@ -186,7 +186,7 @@ class _Goals:
         """Whether the goals are the same but for a few words. More of them is not other ones."""
         exchanged, fewest = _exchanged(self.words, first, second)
         numbers, _ = _exchanged(self.numbers, first, second)
-        few: NDArray[np.bool_] = exchanged <= np.maximum(OTHER_WORDS * fewest, fewest >= _SEVERAL)
+        few: NDArray[np.bool_] = exchanged <= np.maximum(OTHER_WORDS * fewest, fewest >= SEVERAL)
         few[numbers > 0] = False
         return few
 
@@ -199,7 +199,7 @@ def _exchanged(table: Any, first: Ints, second: Ints) -> tuple[Floats, Floats]:
     return fewest - common, fewest
 
 
-def _pairs(traces: Sequence[Trace]) -> tuple[Ints, NDArray[np.uint32]]:
+def word_pairs(traces: Sequence[Trace]) -> tuple[Ints, NDArray[np.uint32]]:
     """Of each run how many pairs of words it has, and all of them (their hashes), run after run."""
     hashes = WordHashes()
 

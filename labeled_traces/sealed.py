@@ -64,17 +64,28 @@ class Seal:
     @classmethod
     def of(cls, testset: Dataset, known: Iterable[LabeledTrace] = (), words: int = WORDS) -> Seal:
         """`known`: the development split. `words`: see `WORDS`."""
-        hashes = WordHashes()
-        theirs, common = _Found(hashes, words), _Found(hashes, words)
-        for row in known:
-            common.add(row)
+        read = _Reader(words)
+        found, telling = list[Hashes](), dict[str, list[str]]()
         for row in testset:
-            theirs.add(row)
-        runs, places = theirs.pairs()
-        new = ~np.isin(runs, np.concatenate([*common.runs, np.zeros(0, np.uint64)]))
-        telling = {word: tuple(own) for word, own in theirs.telling.items() if word not in common.telling}
-        ids = {trace_id: number for number, trace_id in enumerate(testset.ids)}
-        return cls(ids, words, runs[new], places[new], telling, hashes)
+            own, ids = read.row(row)
+            found.append(own)
+            for word in ids:
+                telling.setdefault(word, []).append(row.trace_id)
+        runs = np.concatenate([*found, _NONE])
+        places = np.repeat(np.arange(len(found), dtype=np.int32), [len(own) for own in found])
+        names, of_name = np.unique(runs, return_inverse=True)
+        common = np.zeros(len(names), np.bool_)
+        for row in known:
+            own, ids = read.row(row)
+            at = np.searchsorted(names, own)
+            common[at[names[np.minimum(at, len(names) - 1)] == own] if len(names) else at[:0]] = True
+            for word in ids:
+                telling.pop(word, None)
+        order = np.argsort(runs, kind="stable")
+        order = order[~common[of_name[order]]]
+        positions = {trace_id: number for number, trace_id in enumerate(testset.ids)}
+        owners = {word: tuple(own) for word, own in telling.items()}
+        return cls(positions, words, runs[order], places[order], owners, read.hashes)
 
     def check(self, texts: Mapping[str, str], least: int | None = None) -> None:
         """`texts`: name -> text. `least`: a longer run of words than `words`, of texts about other traces of the agent.
@@ -134,32 +145,26 @@ def _close_together(found: Sequence[tuple[int, str]]) -> list[str] | None:
 
 
 _SHORT, _LONG = 3, 5
-_MOST_TEXTS = 20_000
+_MOST_TEXTS = 5_000
+_NONE: Hashes = np.zeros(0, np.uint64)
 
 
-class _Found:
-    """What rows say: runs of words, and who has which number or id."""
+class _Reader:
+    """What rows say: runs of words, and numbers and ids. Conversations repeat from span to span, instructions from row
+    to row."""
 
-    def __init__(self, hashes: WordHashes, words: int) -> None:
-        self.runs: list[Hashes] = []
-        self.telling: dict[str, list[str]] = {}
-        self._hashes, self._words = hashes, words
-        self._read = lru_cache(maxsize=_MOST_TEXTS)(self._read_text)  # conversations repeat from span to span
+    def __init__(self, words: int) -> None:
+        self.hashes = WordHashes()
+        self._words = words
+        self._text = lru_cache(maxsize=_MOST_TEXTS)(self._read)
 
-    def add(self, row: LabeledTrace) -> None:
-        read = [self._read(text) for text in said_in([row])[row.trace_id]]
-        self.runs.append(np.unique(np.concatenate([np.zeros(0, np.uint64), *(runs for runs, _ in read)])))
-        for word in frozenset[str]().union(*(telling for _, telling in read)):
-            self.telling.setdefault(word, []).append(row.trace_id)
+    def row(self, row: LabeledTrace) -> tuple[Hashes, frozenset[str]]:
+        """Each run once, sorted; the numbers and ids."""
+        read = [self._text(text) for text in said_in([row])[row.trace_id]]
+        runs = np.unique(np.concatenate([_NONE, *(runs for runs, _ in read)]))
+        return runs, frozenset[str]().union(*(ids for _, ids in read))
 
-    def _read_text(self, text: str) -> tuple[Hashes, frozenset[str]]:
+    def _read(self, text: str) -> tuple[Hashes, frozenset[str]]:
         words = words_of(text)
-        runs = self._hashes.of(words if len(words) >= self._words else (), self._words)
+        runs = self.hashes.of(words if len(words) >= self._words else (), self._words)
         return runs, frozenset(word for word in words if len(word) >= _SHORT and any(map(str.isdigit, word)))
-
-    def pairs(self) -> tuple[Hashes, Places]:
-        """All runs, sorted, each with the position of the row that has it."""
-        runs = np.concatenate([*self.runs, np.zeros(0, np.uint64)])
-        places = np.repeat(np.arange(len(self.runs), dtype=np.int32), [len(own) for own in self.runs])
-        order = np.argsort(runs, kind="stable")
-        return runs[order], places[order]

@@ -7,12 +7,21 @@ may be moved. What cannot be counted: a use on a copy of the data elsewhere, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from judges.program import JudgeProgram, JudgeSuite
-from labeled_traces.dataset import Dataset
-from labeled_traces.held_out_use import HeldOutUse, append_use, is_same, place_of, read_uses
+from labeled_traces.dataset import Dataset, LabeledTrace
+from labeled_traces.held_out_use import (
+    HeldOutUse,
+    append_use,
+    is_same,
+    names_of,
+    place_of,
+    read_uses,
+    sketches_of,
+)
 from labeled_traces.sealed import Leak, Seal
 from labeled_traces.split import SplitManifest
 
@@ -52,9 +61,12 @@ def uses_beside(data: Path) -> Path:
     return data.resolve().parent / TEST_USES
 
 
-def record_use(use: HeldOutUse, shared: Path, own: Path, say: Callable[[str], None]) -> int:
-    """Which use of its held-out traces this is, from 1. What `own` (the record of the run's folder) holds already, with
-    the same proof from the same readings, is the same use again: nothing is added.
+def record_use(
+    use: HeldOutUse, rows: Sequence[LabeledTrace], shared: Path, own: Path, say: Callable[[str], None]
+) -> int:
+    """Which use of its held-out traces this is, from 1. `rows`: these traces, which are added to `use`. What `own` (the
+    record of the run's folder) holds already, with the same proof from the same readings, is the same use again, to
+    which nothing is added.
 
     Raises:
         TraceError: a record is damaged.
@@ -63,6 +75,7 @@ def record_use(use: HeldOutUse, shared: Path, own: Path, say: Callable[[str], No
     mine, others = read_uses(own), read_uses(shared)
     known = next((earlier for earlier in mine if is_same(use, earlier)), None)
     if known is None:
+        use = replace(use, traces=names_of(rows, [*mine, *others]), sketches=sketches_of(rows))
         append_use(own, use)
     use = known or use
     if shared != own and all(one.id != use.id for one in others):

@@ -16,9 +16,9 @@ from judges.ledger.place import Place
 from judges.models.connect import Models, check_keys, is_simulated, open_lm
 from judges.models.limits import Limits
 from judges.program import JudgeSuite, seed_suite
-from labeled_traces.dataset import Dataset
+from labeled_traces.dataset import Dataset, LabeledTrace
 from labeled_traces.files import parse_json, read_text, write_lines
-from labeled_traces.held_out_use import HeldOutUse, names_of, read_uses
+from labeled_traces.held_out_use import HeldOutUse, read_before, read_uses
 from labeled_traces.split import PARTS, SplitManifest
 from labeled_traces.trace import text_hash
 from pipeline.config import PipelineError
@@ -116,13 +116,13 @@ class Measured:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a measurement reads, and the folder where its calls and results are kept. `held_out`: names of those of its
-    traces that are a testset's."""
+    """What a measurement reads, and the folder where its calls and results are kept. `held_out`: those of its traces
+    that are a testset's."""
 
     work: Measurement
     suite: JudgeSuite
     rows: Dataset
-    held_out: tuple[str, ...]
+    held_out: Sequence[LabeledTrace]
     out: Path
     models: Models
 
@@ -206,8 +206,8 @@ def measure(work: Measurement, say: Say) -> Measured:
         if task.held_out:
             proof = text_hash(json.dumps(task.content))
             programs = {name: program.hash for name, program in suite.programs.items()}
-            use = HeldOutUse(proof, task.model, programs, task.held_out, lm.ledger.identity())
-            uses = record_use(use, uses_beside(work.data), out / TEST_USES, say)
+            use = HeldOutUse(proof, task.model, programs, (), lm.ledger.identity())
+            uses = record_use(use, task.held_out, uses_beside(work.data), out / TEST_USES, say)
         with explained_replay(suite, rows, lm.ledger, work.settings):
             judgments = _judge(work, suite, rows, lm, out)
         usage = lm.spent()
@@ -242,15 +242,14 @@ def _suite(work: Measurement) -> JudgeSuite:
     return with_knobs(suite, work.knobs)
 
 
-def _rows(work: Measurement, suite: JudgeSuite, shared: Path) -> tuple[Dataset, tuple[str, ...]]:
-    """The rows to read, and the names of those that are held out: the testset's, and without a split those that were
+def _rows(work: Measurement, suite: JudgeSuite, shared: Path) -> tuple[Dataset, Sequence[LabeledTrace]]:
+    """The rows to read, and those that are held out: the testset's, and without a split those that were
     read as a testset before. No judge holds a text of a testset that it is to read."""
     dataset = Dataset.load(work.data)
     if work.split is None:
         if work.parts:
             raise PipelineError("--part needs --split FILE, the manifest that says which traces are in it")
-        known = {trace for use in read_uses(shared) for trace in use.traces}
-        return dataset, names_of(row for row in dataset if not known.isdisjoint(names_of([row])))
+        return dataset, read_before(dataset, read_uses(shared))
     manifest = SplitManifest.load(work.split)
     manifest.check(dataset)
     parts = work.parts or PARTS
@@ -258,7 +257,7 @@ def _rows(work: Measurement, suite: JudgeSuite, shared: Path) -> tuple[Dataset, 
     if "testset" not in parts:
         return rows, ()
     check_leak(seal_of(dataset, manifest), suite)
-    return rows, names_of(dataset.subset(manifest.testset))
+    return rows, tuple(dataset.subset(manifest.testset))
 
 
 def _content(work: Measurement, suite: JudgeSuite, rows: Dataset) -> list[Any]:

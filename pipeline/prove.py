@@ -12,7 +12,7 @@ from judges.judgment import HOLISTIC, Judgment, Outcome
 from judges.ledger.ledger_lm import LedgerLM
 from judges.program import JudgeSuite
 from labeled_traces.dataset import LabeledTrace
-from labeled_traces.held_out_use import HeldOutUse, names_of
+from labeled_traces.held_out_use import HeldOutUse
 from labeled_traces.trace import text_hash
 from pipeline.controls import ControlInput, beaten_by, control_tables
 from pipeline.evaluate import EvaluateSettings, EvaluationStopped, check_replies, evaluate, save_judgments
@@ -51,8 +51,8 @@ def prove(run: Run, tuned: JudgeSuite, lm: LedgerLM, say: Say) -> Result:
     check_leak(run.seal, tuned)
     shared = run.config.output / TEST_USES if run.config.data.path is None else uses_beside(run.config.data.path)
     programs = {name: program.hash for name, program in tuned.programs.items()}
-    use = HeldOutUse(proof_hash(run, tuned), run.model, programs, names_of(rows), lm.ledger.identity())
-    uses = record_use(use, shared, run.folder[TEST_USES], say)
+    use = HeldOutUse(proof_hash(run, tuned), run.model, programs, (), lm.ledger.identity())
+    uses = record_use(use, rows, shared, run.folder[TEST_USES], say)
     judgments = {
         SEED: _judge(run, SEED, run.suite, rows, lm),
         TUNED: _judge(run, TUNED, tuned, rows, lm),

@@ -1,13 +1,24 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from labeled_traces.dataset import LabeledTrace
-from labeled_traces.held_out_use import HeldOutUse, append_use, is_same, names_of, place_of, read_uses
+from labeled_traces.held_out_use import (
+    HeldOutUse,
+    append_use,
+    is_same,
+    names_of,
+    place_of,
+    read_before,
+    read_uses,
+    sketches_of,
+)
+from labeled_traces.simulated import simulate
 from labeled_traces.trace import JSON, Span, Trace, TraceError
 
 
@@ -73,3 +84,49 @@ def test_uses_count_that_share_a_trace() -> None:
     assert [place_of(one, every) for one in (first, other, second, third)] == [1, 1, 2, 4]
     assert place_of(replace(first, id="new", time="5"), every) == 4
     assert place_of(first, []) == 1
+
+
+def test_a_copy_that_is_not_quite_equal_is_known_again(tmp_path: Path) -> None:
+    """Other ids, a word changed here and there, one more key, a lost end; a run of another task is none."""
+    rows = simulate(60, 0)
+    held_out, others = rows[:20], [one for one in rows[20:] if one.group not in {row.group for row in rows[:20]}]
+    read = replace(use(*names_of(held_out)), sketches=sketches_of(held_out))
+    append_use(tmp_path / "uses.jsonl", read)
+    (known,) = read_uses(tmp_path / "uses.jsonl")
+    assert known == read
+    draw = random.Random(0)
+
+    def other(text: JSON) -> JSON:
+        if isinstance(text, dict | list):
+            items = text.items() if isinstance(text, dict) else enumerate(text)
+            changed = {key: other(value) for key, value in items}
+            return {**changed, "note": "x"} if isinstance(text, dict) else list(changed.values())
+        if not isinstance(text, str):
+            return text
+        return " ".join("it" if draw.random() < 0.02 else word for word in text.split(" "))
+
+    for place, one in enumerate(held_out):
+        spans = tuple(
+            replace(span, inputs=other(span.inputs) if span.parent_id else span.inputs, outputs=other(span.outputs))
+            for span in one.trace.spans[: len(one.trace.spans) * 4 // 5]
+        )
+        copy = LabeledTrace(Trace(f"mine-{place}", spans))
+        assert set(names_of([copy])).isdisjoint(known.traces)
+        assert read_before([copy], [known]) == [copy]
+        assert place_of(replace(use(*names_of([copy], [known]), time="2027"), id="new"), [known]) == 2
+    assert read_before(others, [known]) == []
+
+
+@pytest.mark.parametrize("sketch", [1, {"a": 1}, {"a": {}}, {"a": {"content": ["x"], "words": [], "numbers": []}}, []])
+def test_a_sketch_that_is_none(tmp_path: Path, sketch: JSON) -> None:
+    path = tmp_path / "uses.jsonl"
+    path.write_text(json.dumps({**asdict(use("a")), "sketches": sketch}))
+    with pytest.raises(TraceError, match="is no use of a testset as this program records it"):
+        read_uses(path)
+
+
+def test_uses_recorded_before_there_were_sketches_are_read(tmp_path: Path) -> None:
+    values = asdict(use("a"))
+    del values["sketches"]
+    (tmp_path / "uses.jsonl").write_text(json.dumps(values))
+    assert read_uses(tmp_path / "uses.jsonl")[0].traces == ("a",)

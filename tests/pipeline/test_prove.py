@@ -6,6 +6,7 @@ import json
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,10 @@ from judges.program import JudgeSuite, seed_suite
 from labeled_traces.dataset import Dataset
 from labeled_traces.held_out_use import read_uses
 from labeled_traces.split import LeakageError, make_split
-from labeled_traces.trace import TraceError
+from labeled_traces.trace import Trace, TraceError
 from pipeline.config import ExperimentConfig, PipelineError, SimulatedData
 from pipeline.config_file import parse_config
+from pipeline.measure import Measurement, measure
 from pipeline.prepare import simulated_data
 from pipeline.run import optimize, run_experiment, validate_run
 from pipeline.run_folder import RunFolder
@@ -240,3 +242,17 @@ def test_a_text_of_the_testset_in_a_prompt_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LeakageError, match="tool_calling rubric holds 8 words in a row of the held-out trace"):
         validate_run(run.folder.path, quiet)
     assert not (tmp_path / "test_uses.jsonl").exists()
+
+
+def test_copies_of_a_testset_under_other_ids_are_the_same_testset(tmp_path: Path) -> None:
+    """Imported again, into another file: with other ids, in another order, without the last step."""
+    path = own_data(tmp_path)
+    assert run_experiment(cheap(tmp_path / "runs", data={"path": str(path)}), quiet).test_uses == 1
+    copies = [
+        replace(row, errors=(), trace=Trace(f"mine-{number}", row.trace.spans[:-1]))
+        for number, row in enumerate(reversed(list(Dataset.load(path))))
+    ]
+    Dataset(copies).save(tmp_path / "again.jsonl")
+    said: list[str] = []
+    assert measure(Measurement(tmp_path / "again.jsonl", out=tmp_path / "measured"), said.append).test_uses == 2
+    assert any("use 2 of this testset" in line for line in said)
