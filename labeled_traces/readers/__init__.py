@@ -33,41 +33,52 @@ from labeled_traces.readers import (
     who_and_when,
 )
 from labeled_traces.readers.files.records import SUFFIXES, expand, first_record
-from labeled_traces.readers.files.tables import SUFFIXES as TABLE_SUFFIXES
+from labeled_traces.readers.files.tables import TEXTS
 from labeled_traces.readers.labels.table import LabelTable, is_table
 from labeled_traces.readers.labels.table_columns import TableForm
 from labeled_traces.readers.mending.original import restore
 from labeled_traces.readers.report import FILE, NO_CONTENT, ReadOptions, ReadReport
+from labeled_traces.readers.unknown_format import check_no_csv, unknown_format
 from labeled_traces.taxonomy import Taxonomy, load_taxonomy
 from labeled_traces.trace import JSON, TraceError
 
 
 @dataclass(frozen=True)
 class Reader:
-    """`role`: `traces`, `labels` or None for a record. `read`: files -> (place, row). `taxonomy`: its usual table."""
+    """`role`: `traces`, `labels` or None for a record. `read`: files -> (place, row). `taxonomy`: its usual table.
+    `record`: what its records look like, for people whose file is of no known format."""
 
     role: Callable[[JSON], str | None]
     read: Callable[[Sequence[Path], ReadOptions], Iterator[tuple[str, LabeledTrace]]]
     taxonomy: str
+    record: str
 
 
 READERS: dict[str, Reader] = {
-    "dataset": Reader(dataset.role, dataset.read, "trail"),
-    "agentrx": Reader(agentrx.role, agentrx.read, "agentrx"),
-    "adk": Reader(adk.role, adk.read, "trail"),
-    "langfuse": Reader(langfuse.role, langfuse.read, "trail"),
-    "langsmith": Reader(langsmith.role, langsmith.read, "trail"),
-    "mlflow": Reader(mlflow.role, mlflow.read, "trail"),
-    "trail": Reader(trail.role, trail.read, "trail"),
-    "otlp": Reader(otlp.role, otlp.read, "trail"),
-    "openai_agents": Reader(openai_agents.role, openai_agents.read, "trail"),
-    "smolagents": Reader(smolagents.role, smolagents.read, "trail"),
-    "openinference": Reader(openinference.role, openinference.read, "trail"),
-    "trulens": Reader(trulens.role, trulens.read, "trail"),
-    "mp_bench": Reader(mp_bench.role, mp_bench.read, "mp_bench"),
-    "who_and_when": Reader(who_and_when.role, who_and_when.read, "who_and_when"),
-    "agent_process_bench": Reader(agent_process_bench.role, agent_process_bench.read, "agent_process_bench"),
-    "agent_error_bench": Reader(agent_error_bench.role, agent_error_bench.read, "agent_error_bench"),
+    "dataset": Reader(dataset.role, dataset.read, "trail", "{trace: {trace_id, spans}, errors}, what import writes"),
+    "agentrx": Reader(agentrx.role, agentrx.read, "agentrx", "{task_id, traj}"),
+    "adk": Reader(adk.role, adk.read, "trail", "sessions {id, app_name, events}, {eval_cases}"),
+    "langfuse": Reader(langfuse.role, langfuse.read, "trail", "{trace, observations}"),
+    "langsmith": Reader(langsmith.role, langsmith.read, "trail", "runs {id, run_type, inputs}"),
+    "mlflow": Reader(
+        mlflow.role, mlflow.read, "trail", "{info, data: {spans}}, rows {trace_id, spans, trace_metadata}"
+    ),
+    "trail": Reader(trail.role, trail.read, "trail", "{trace_id, spans}, rows {trace, labels}"),
+    "otlp": Reader(otlp.role, otlp.read, "trail", "{resourceSpans}"),
+    "openai_agents": Reader(openai_agents.role, openai_agents.read, "trail", "{object: trace.span, span_data}"),
+    "smolagents": Reader(smolagents.role, smolagents.read, "trail", "{steps: [{step_number}]}"),
+    "openinference": Reader(openinference.role, openinference.read, "trail", "spans {span_id, attributes}"),
+    "trulens": Reader(trulens.role, trulens.read, "trail", "{record_attributes, trace}"),
+    "mp_bench": Reader(mp_bench.role, mp_bench.read, "mp_bench", "{history: [{fail_annotation}]}"),
+    "who_and_when": Reader(
+        who_and_when.role, who_and_when.read, "who_and_when", "{history, mistake_agent, mistake_step}"
+    ),
+    "agent_process_bench": Reader(
+        agent_process_bench.role, agent_process_bench.read, "agent_process_bench", "{messages, step_labels}"
+    ),
+    "agent_error_bench": Reader(
+        agent_error_bench.role, agent_error_bench.read, "agent_error_bench", "{trajectory_id, full_trajectory}"
+    ),
 }
 
 
@@ -136,7 +147,7 @@ def read_into(
     files = _files(paths, report)
     if not files:
         raise TraceError("no file was given: accepted are files and folders")
-    label_files = _files(labels or (), report, (*SUFFIXES, *TABLE_SUFFIXES))
+    label_files = _files(labels or (), report, (*SUFFIXES, *TEXTS))
     known_labels = {file.resolve() for file in label_files}
     chosen, trace_files, more = _sort([file for file in files if file.resolve() not in known_labels], format, report)
     if not trace_files:
@@ -217,6 +228,7 @@ def _roles(path: Path, name: str | None = None) -> dict[str, str]:
 
     A given format is believed for its traces.
     """
+    check_no_csv(path)
     record = first_record(path)
     if record is None:
         raise TraceError(f"{path}: holds no record: accepted is at least one")
@@ -224,29 +236,5 @@ def _roles(path: Path, name: str | None = None) -> dict[str, str]:
         return {name: READERS[name].role(record) or "traces"}
     roles = {known: part for known, reader in READERS.items() if (part := reader.role(record)) is not None}
     if not roles:
-        raise TraceError(
-            f"{path}: no known format ({', '.join(READERS)}) in its first record{_looks_like(record)}: {_ACCEPTED}"
-        )
+        raise unknown_format(path, record, {known: reader.record for known, reader in READERS.items()})
     return roles
-
-
-_ACCEPTED = (
-    "accepted are MLflow traces {info, data}, OpenInference spans {span_id, attributes}, OTLP {resourceSpans}, "
-    "TRAIL {trace_id, spans}, tau-bench runs {task_id, traj}, Langfuse {trace, observations}, "
-    "LangSmith runs {id, run_type}, runs of the benchmarks "
-    "that --format names, and what import writes {trace: {trace_id, spans}}"
-)
-_OTHERS = {
-    "an ATIF trajectory": {"schema_version", "steps"},
-}
-"""What other systems write, by the keys that show it; named in the error."""
-
-
-def _looks_like(record: JSON) -> str:
-    keys = set(record) if isinstance(record, dict) else set()
-    name = next((name for name, marks in _OTHERS.items() if marks <= keys), None)
-    if name is None:
-        return (
-            f" (keys: {', '.join(key[:40] for key in sorted(keys)[:8])})" if keys else f" (a {type(record).__name__})"
-        )
-    return f", it seems to be {name}; export it as OpenTelemetry spans instead"

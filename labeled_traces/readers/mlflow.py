@@ -1,4 +1,5 @@
-"""MLflow traces, as `Trace.to_dict` writes them: `{info, data: {spans}}`, with what people said in `info.assessments`.
+"""MLflow traces, as `Trace.to_dict` writes them: `{info, data: {spans}}`, with what people said in `info.assessments`;
+or rows of the table that `search_traces` gives.
 
 Spans hold their inputs and outputs as JSON texts in attributes; span ids are base64 there and hex everywhere else, so
 hex is what a Trace gets. Only spans get into a trace, never an assessment, a tag or a preview. Whoever wrote them,
@@ -8,7 +9,6 @@ read by what they hold.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,9 @@ from labeled_traces.readers.files.records import read_files
 from labeled_traces.readers.labels.mlflow import PREFIX, label
 from labeled_traces.readers.mending.repair import build_trace, mend_value
 from labeled_traces.readers.report import ReadOptions
+from labeled_traces.readers.spans.fields import text_of
 from labeled_traces.readers.spans.mlflow import read_spans
+from labeled_traces.readers.spans.mlflow_table import is_row, is_trace, trace_of
 from labeled_traces.task_group import task_group
 from labeled_traces.trace import JSON, Trace, TraceError
 
@@ -30,8 +32,7 @@ _ANSWERS = ("expected_response", "expected_answer", "expected_output", "ground_t
 
 def role(record: JSON) -> str | None:
     """`traces` if this reader can read the record, else None."""
-    known = isinstance(get(record, "info"), dict) and isinstance(get(record, "data", "spans"), list)
-    return "traces" if known else None
+    return "traces" if is_trace(record) or is_row(record) else None
 
 
 def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, LabeledTrace]]:
@@ -41,7 +42,7 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
     """
     for where, record in read_files(paths, options.report):
         try:
-            row = read_row(record, where, options)
+            row = read_row(trace_of(record), where, options)
         except TraceError as error:
             options.report.leave_out(error)
             continue
@@ -71,8 +72,11 @@ def read_trace(record: JSON, where: str, options: ReadOptions) -> Trace:
     Raises:
         TraceError: not a trace of MLflow, or one without spans.
     """
-    if role(record) is None:
-        raise TraceError(f"{where}: not an MLflow trace: accepted is {{info, data: {{spans}}}}")
+    if not is_trace(record):
+        raise TraceError(
+            f"{where}: not an MLflow trace: accepted are {{info, data: {{spans}}}} and rows of search_traces: "
+            "{trace_id, spans, trace_metadata, assessments}"
+        )
     info, spans = record["info"], record["data"]["spans"]
     trace_id = info.get("trace_id") or info.get("request_id")
     if not isinstance(trace_id, str) or not trace_id.strip():
@@ -92,6 +96,5 @@ def _reference(assessments: Sequence[JSON], where: str, options: ReadOptions) ->
         name = str(row.get("assessment_name") or "")
         options.report.strip(f"info.assessments.{name}")
         if name in _ANSWERS and row.get("valid") is not False:
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            found = str(mend_value(text, f"{where}, {name}", options))
+            found = str(mend_value(text_of(value), f"{where}, {name}", options))
     return found

@@ -28,6 +28,7 @@ from labeled_traces.readers.labels.joining import Unknown, no_span, refuse_unkno
 from labeled_traces.readers.mending.repair import build_trace, mend_value
 from labeled_traces.readers.report import LABEL, ReadOptions
 from labeled_traces.readers.spans.chat import ROOT, add_raters, step_span, team_spans, turns_of
+from labeled_traces.readers.spans.fields import text_of
 from labeled_traces.task_group import task_group
 from labeled_traces.trace import JSON, Trace, TraceError
 
@@ -174,7 +175,7 @@ def _annotated(record: Mapping[str, JSON], path: Path, where: str, options: Read
         scores=(ScoreLabel("goal_fulfillment", 0, "MP-Bench"),) if failed else (),
         group=_group(goal, trace),
         clean=row.clean,
-        reference=None if truth in (None, "") else mend_value(str(truth), f"{where}, ground_truth", options),
+        reference=None if truth in (None, "") else mend_value(text_of(truth), f"{where}, ground_truth", options),
         metadata={"source": "mp_bench"},
         raters=row.raters,
     )

@@ -28,6 +28,7 @@ from labeled_traces.readers.labels.joining import no_span, refuse_unknown
 from labeled_traces.readers.mending.repair import build_trace, mend_value
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.readers.spans.chat import Turn, add_raters, speaker_of, step_span, team_spans, turns_of
+from labeled_traces.readers.spans.fields import text_of
 from labeled_traces.taxonomy import load_taxonomy
 from labeled_traces.trace import JSON, Trace, TraceError
 
@@ -103,7 +104,7 @@ def labelled(record: JSON, where: str, options: ReadOptions) -> LabeledTrace:
         scores=(ScoreLabel("goal_fulfillment", 0, RATER),),
         group=_group(name),
         clean="partial",
-        reference=None if answer is None else mend_value(str(answer), f"{where}, ground_truth", options),
+        reference=None if answer is None else mend_value(text_of(answer), f"{where}, ground_truth", options),
         metadata={"source": "who_and_when", "level": mend_value(record.get("level"), where, options)},
     )
 

@@ -1,4 +1,4 @@
-"""JSON records out of files: JSON Lines, one JSON value, or a JSON array, with small damage mended."""
+"""Records out of files: JSON Lines, one JSON value, a JSON array, with small damage mended; or rows of Parquet."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from pathlib import Path
 
 from labeled_traces.files import parse_json, read_lines, read_text
 from labeled_traces.readers.files.json_array import is_large_array, read_array
+from labeled_traces.readers.files.parquet import SUFFIX as PARQUET
+from labeled_traces.readers.files.parquet import is_parquet, parquet_records
 from labeled_traces.readers.report import FILE, ReadReport
 from labeled_traces.trace import JSON, TraceError
 
-OTHER_FILE = "file in a folder that is no JSON, left out"
-SUFFIXES = (".json", ".jsonl", ".ndjson")
+OTHER_FILE = "file in a folder that is no JSON or Parquet, left out"
+SUFFIXES = (".json", ".jsonl", ".ndjson", PARQUET)
 # A text, or a comma that stands before a closing bracket.
 # Possessive: a backtracking repeat keeps some hundred bytes for each character of a long text.
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]++|\\.)*+")|,(?=\s*[\]}])', re.DOTALL)
@@ -55,11 +57,15 @@ def read_files(paths: Iterable[Path], report: ReadReport) -> Iterator[tuple[str,
 
 
 def read_records(path: Path, report: ReadReport) -> Iterator[tuple[str, JSON]]:
-    """(place, record) pairs. JSON Lines are streamed; an array gives its items; `{"data": [...]}` the items of `data`.
+    """(place, record) pairs. JSON Lines and Parquet are streamed; an array gives its items; `{"data": [...]}` the items
+    of `data`.
 
     Raises:
         TraceError: an empty file, or one without JSON; names file and line. Single bad lines are left out.
     """
+    if is_parquet(path):
+        yield from parquet_records(path, report.leave_out)
+        return
     if is_large_array(path):
         yield from _large_array(path, report)
         return

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from labeled_traces.files import read_text
+from labeled_traces.readers.files.parquet import SUFFIX as PARQUET
+from labeled_traces.readers.files.parquet import is_parquet, parquet_rows
 from labeled_traces.readers.files.records import read_records
 from labeled_traces.readers.report import ReadReport
 from labeled_traces.trace import JSON, TraceError
 
 TEXTS = (".csv", ".tsv")
-PARQUET = ".parquet"
 SUFFIXES = (*TEXTS, PARQUET)
 """Beside the JSON ones."""
 _ACCEPTED = "a table with a heading, in UTF-8"
@@ -28,8 +29,8 @@ def table_rows(path: Path, report: ReadReport) -> Iterator[tuple[str, dict[str, 
     suffix = path.suffix.lower()
     if suffix in TEXTS:
         rows = _from_text(path, "\t" if suffix == ".tsv" else None)
-    elif suffix == PARQUET:
-        rows = _from_parquet(path)
+    elif is_parquet(path):
+        rows = parquet_rows(path, report.leave_out)
     else:
         rows = read_records(path, report)
     for where, row in rows:
@@ -62,18 +63,3 @@ def _from_text(path: Path, delimiter: str | None) -> Iterator[tuple[str, JSON]]:
             yield f"{path}, row {number}", dict(zip(names, padded, strict=False))
     except csv.Error as error:
         raise TraceError(f"{path}, line {reader.line_num}: no table ({error}): accepted is {_ACCEPTED}") from None
-
-
-def _from_parquet(path: Path) -> Iterator[tuple[str, JSON]]:
-    import pyarrow
-    import pyarrow.parquet
-
-    try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            number = 0
-            for batch in file.iter_batches():
-                for row in batch.to_pylist():
-                    number += 1
-                    yield f"{path}, record {number}", row
-    except (pyarrow.ArrowException, OSError) as error:
-        raise TraceError(f"{path}: cannot be read as Parquet ({error})") from None

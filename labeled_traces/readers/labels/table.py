@@ -16,13 +16,13 @@ from typing import TypeVar
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.label import SCORES, Impact
 from labeled_traces.readers.files.records import first_record
-from labeled_traces.readers.files.tables import SUFFIXES, table_rows
+from labeled_traces.readers.files.tables import SUFFIXES, TEXTS, table_rows
 from labeled_traces.readers.labels import table_cells as cells
 from labeled_traces.readers.labels.joining import Unknown, id_forms, refuse_unknown, unread
 from labeled_traces.readers.labels.table_columns import TableForm, assign, recognised
 from labeled_traces.readers.labels.table_labels import Said, labelled
 from labeled_traces.readers.mending.repair import mend_value
-from labeled_traces.readers.report import LABEL, ReadOptions, ReadReport
+from labeled_traces.readers.report import LABEL, ReadOptions
 from labeled_traces.trace import JSON, TraceError
 
 T = TypeVar("T")
@@ -32,16 +32,13 @@ def is_table(path: Path, role: Callable[[JSON], str | None], form: TableForm | N
     """Whether a label file is a table. `role`: of the traces' reader, which knows labels of its own format. Records of
     JSON are a table if `form` says so, or if their names do."""
     try:
-        if path.suffix.lower() in SUFFIXES:
-            record: JSON = next((row for _, row in table_rows(path, ReadReport())), {})
-        else:
-            record = first_record(path)
+        record = {} if path.suffix.lower() in TEXTS else first_record(path)
     except TraceError:
         return path.suffix.lower() in SUFFIXES
+    if path.suffix.lower() in SUFFIXES:
+        return role(record) != "labels"
     if not isinstance(record, dict) or role(record) == "labels":
         return False
-    if path.suffix.lower() in SUFFIXES:
-        return True
     parts = [part for value in record.values() for part in (value if isinstance(value, list) else [value])]
     flat = not any(isinstance(part, dict | list) for part in parts)
     return flat and (form is not None or recognised(record))

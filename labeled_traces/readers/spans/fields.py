@@ -1,7 +1,8 @@
-"""Fields of exported spans that are spelled in many ways: times, durations, states, kinds."""
+"""Fields of exported spans that are spelled in many ways: times, durations, states, kinds, texts."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -57,6 +58,11 @@ def span_kind(value: JSON) -> SpanKind:
 def known_counts(counts: Mapping[str, JSON]) -> dict[str, int]:
     """The counts (of tokens ...) that are numbers."""
     return {name: int(n) for name, n in counts.items() if isinstance(n, int | float) and abs(n) < 1e15}
+
+
+def text_of(value: JSON) -> str:
+    """A text as it stands, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def status(value: JSON) -> str:

@@ -79,7 +79,7 @@ def test_folders_give_their_json_files_once(tmp_path: Path) -> None:
     found = expand([tmp_path, tmp_path / "b.json", tmp_path / "notes.txt"])
     assert [path.name for path in found] == ["C.NDJSON", "b.json", "a.jsonl", "notes.txt"]
     (tmp_path / "empty").mkdir()
-    with pytest.raises(TraceError, match=r"empty: a folder without \.json, \.jsonl, \.ndjson files"):
+    with pytest.raises(TraceError, match=r"empty: a folder without \.json, \.jsonl, \.ndjson, \.parquet files"):
         expand([tmp_path / "empty"])
     with pytest.raises(TraceError, match="nowhere: no such file or folder"):
         expand([tmp_path / "nowhere"])
