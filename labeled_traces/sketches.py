@@ -10,7 +10,7 @@ import numpy as np
 
 from labeled_traces.copied_text import words_of
 from labeled_traces.near_duplicates import OTHER_WORDS, SEVERAL, word_pairs
-from labeled_traces.readers.task_group import goal_of
+from labeled_traces.task_group import goal_of
 from labeled_traces.trace import Trace, text_hash
 
 Sketch = Mapping[str, Sequence[str | int]]

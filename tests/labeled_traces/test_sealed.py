@@ -12,9 +12,9 @@ import yaml
 from judges.program import PROMPTS, seed_suite
 from judges.render import render
 from labeled_traces.dataset import Dataset, LabeledTrace
+from labeled_traces.json_values import decoded
 from labeled_traces.label import ErrorLabel, Impact
 from labeled_traces.readers import read
-from labeled_traces.readers.spans.openinference import decoded
 from labeled_traces.sealed import Seal
 from labeled_traces.simulated import rate, simulate
 from labeled_traces.split import LeakageError, SplitManifest, make_split
