@@ -21,6 +21,7 @@ from labeled_traces.readers.report import ReadOptions
 from labeled_traces.readers.spans.fields import seconds
 from labeled_traces.readers.spans.messages import llm_contents
 from labeled_traces.readers.spans.openinference import inputs_and_outputs
+from labeled_traces.readers.spans.usage import model_attributes
 from labeled_traces.task_group import task_group
 from labeled_traces.trace import JSON, Span, SpanKind, TraceError
 
@@ -210,11 +211,4 @@ def _usage(data: Mapping[str, JSON]) -> dict[str, JSON]:
         "total": ("total_tokens", "total"),
     }
     counts = {name: first(*(get(usage, key) for key in keys)) for name, keys in own.items()}
-    tokens = {
-        name: int(count) for name, count in counts.items() if isinstance(count, int | float) and abs(count) < 1e15
-    }
-    model = first(data.get("model"), get(response, "model"))
-    return {
-        **({"llm.token_count": tokens} if tokens else {}),
-        **({"llm.model_name": model} if isinstance(model, str) else {}),
-    }
+    return model_attributes(counts, data.get("model"), get(response, "model"))

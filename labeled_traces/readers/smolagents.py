@@ -18,6 +18,7 @@ from labeled_traces.readers.mending.repair import build_trace, mend_span
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.readers.spans.fields import seconds
 from labeled_traces.readers.spans.messages import llm_contents
+from labeled_traces.readers.spans.usage import model_attributes
 from labeled_traces.task_group import task_group
 from labeled_traces.trace import JSON, Span, SpanKind, TraceError
 
@@ -98,7 +99,7 @@ def _spans(step: Mapping[str, JSON], span_id: str, prompt: JSON) -> Iterator[Spa
     if not asked and prompt:
         inputs = {"messages": [{"role": "system", "content": str(prompt)}]}
     used = first(step.get("token_usage"), get(given, "token_usage"))
-    tokens = {name: get(used, key) for name, key in _TOKENS.items() if isinstance(get(used, key), int)}
+    counts = {name: get(used, key) for name, key in _TOKENS.items()}
     calls = [call for call in step.get("tool_calls") or [] if isinstance(call, dict)]
     failed = _error(error) if error else None
     yield Span(
@@ -112,7 +113,7 @@ def _spans(step: Mapping[str, JSON], span_id: str, prompt: JSON) -> Iterator[Spa
         outputs=outputs,
         status="ERROR" if failed and not calls else "UNSET",
         error=None if calls else failed,
-        attributes={"llm.token_count": tokens} if any(tokens.values()) else {},
+        attributes=model_attributes(counts),
     )
     for number, call in enumerate(calls):
         function = first(call.get("function"), call)

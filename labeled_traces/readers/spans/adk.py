@@ -12,6 +12,7 @@ from labeled_traces.readers.report import ReadOptions
 from labeled_traces.readers.spans.fields import seconds
 from labeled_traces.readers.spans.message_parts import messages_of
 from labeled_traces.readers.spans.messages import last_text, llm_contents, text_of_user
+from labeled_traces.readers.spans.usage import model_attributes
 from labeled_traces.trace import JSON, Span, SpanKind
 
 ROOT = "session"
@@ -133,10 +134,6 @@ class _Session:
         self._asked = []
         usage = either(event, "usage_metadata")
         counts = {name: either(usage, key) for name, key in _TOKENS.items()}
-        tokens = {
-            name: int(count) for name, count in counts.items() if isinstance(count, int | float) and abs(count) < 1e15
-        }
-        model = first(either(event, "model_version"), get(request, "model"))
         failed = bool(code or message)
         if self._last_text(messages) and parent == self._root.span_id:
             self._root = replace(self._root, outputs=self._last_text(messages))
@@ -151,10 +148,7 @@ class _Session:
                 outputs={"messages": messages} if messages else None,
                 status="ERROR" if failed else "UNSET",
                 error=": ".join(str(part) for part in (code, message) if part) if failed else None,
-                attributes={
-                    **({"llm.token_count": tokens} if tokens else {}),
-                    **({"llm.model_name": model} if isinstance(model, str) else {}),
-                },
+                attributes=model_attributes(counts, either(event, "model_version"), get(request, "model")),
             )
         )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from labeled_traces.trace import JSON, SpanKind
@@ -53,11 +52,6 @@ def span_kind(value: JSON) -> SpanKind:
     """An OpenInference kind in any case; UNKNOWN for anything else (OpenTelemetry's `Internal` ...)."""
     name = value.strip().upper() if isinstance(value, str) else ""
     return SpanKind(name) if name in SpanKind.__members__ else SpanKind.UNKNOWN
-
-
-def known_counts(counts: Mapping[str, JSON]) -> dict[str, int]:
-    """The counts (of tokens ...) that are numbers."""
-    return {name: int(n) for name, n in counts.items() if isinstance(n, int | float) and abs(n) < 1e15}
 
 
 def text_of(value: JSON) -> str:

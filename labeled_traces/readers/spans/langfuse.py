@@ -16,6 +16,7 @@ from labeled_traces.readers.spans.fields import seconds, span_kind
 from labeled_traces.readers.spans.genai import genai_contents
 from labeled_traces.readers.spans.messages import chat_messages, llm_contents
 from labeled_traces.readers.spans.openinference import inputs_and_outputs, nest
+from labeled_traces.readers.spans.usage import model_attributes
 from labeled_traces.trace import JSON, Span, SpanKind
 
 _KINDS = {"GENERATION": SpanKind.LLM, "SPAN": SpanKind.CHAIN, "EVENT": SpanKind.CHAIN}
@@ -132,11 +133,4 @@ def _usage(item: Mapping[str, JSON]) -> dict[str, JSON]:
     usage = decoded(first(item.get("usageDetails"), item.get("usage_details"), item.get("usage")))
     own = {"prompt": ("input", "promptTokens"), "completion": ("output", "completionTokens"), "total": ("total", "")}
     counts = {name: first(*(get(usage, key) for key in keys)) for name, keys in own.items()}
-    tokens = {
-        name: int(count) for name, count in counts.items() if isinstance(count, int | float) and abs(count) < 1e15
-    }
-    model = first(item.get("model"), item.get("providedModelName"), item.get("provided_model_name"))
-    return {
-        **({"llm.token_count": tokens} if any(tokens.values()) else {}),
-        **({"llm.model_name": model} if model else {}),
-    }
+    return model_attributes(counts, item.get("model"), either(item, "providedModelName"))

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from labeled_traces.json_values import decoded, first, get
 from labeled_traces.readers.mending.repair import mend_span
 from labeled_traces.readers.report import ReadOptions
-from labeled_traces.readers.spans.fields import known_counts, seconds
+from labeled_traces.readers.spans.fields import seconds
 from labeled_traces.readers.spans.messages import llm_contents
 from labeled_traces.readers.spans.openinference import inputs_and_outputs
+from labeled_traces.readers.spans.usage import model_attributes, token_counts
 from labeled_traces.trace import JSON, Span, SpanKind
 
 _KINDS = {
@@ -106,8 +107,5 @@ def _usage(run: Mapping[str, JSON], extra: JSON, outputs: JSON) -> dict[str, JSO
         (get(outputs, "usage"), own),
     ]
     found = ({name: get(used, key) for name, key in keys.items()} for used, keys in sources)
-    kept = (known_counts(counts) for counts in found)
-    tokens = next((counts for counts in kept if any(counts.values())), {})
-    named = (get(metadata, "ls_model_name"), get(called, "model"), get(called, "model_name"))
-    model = next((name for name in named if isinstance(name, str) and name), None)
-    return {**({"llm.token_count": tokens} if tokens else {}), **({"llm.model_name": model} if model else {})}
+    counts = next(filter(None, map(token_counts, found)), {})
+    return model_attributes(counts, get(metadata, "ls_model_name"), get(called, "model"), get(called, "model_name"))

@@ -20,6 +20,7 @@ from labeled_traces.readers.spans.fields import seconds, span_kind, status
 from labeled_traces.readers.spans.openinference import nest, read_message
 from labeled_traces.readers.spans.otel import error_text
 from labeled_traces.readers.spans.otel import read_spans as read_otel_spans
+from labeled_traces.readers.spans.usage import model_attributes
 from labeled_traces.trace import JSON, Span, SpanKind
 
 _KINDS = {"CHAT_MODEL": SpanKind.LLM, "WORKFLOW": SpanKind.CHAIN, "TASK": SpanKind.CHAIN, "PARSER": SpanKind.CHAIN}
@@ -140,13 +141,11 @@ def _kept(attributes: Mapping[str, JSON], kind: SpanKind) -> dict[str, JSON]:
     if kind is not SpanKind.LLM:
         return kept
     used = attributes.get("mlflow.chat.tokenUsage")
-    tokens = {name: get(used, key) for name, key in _TOKENS.items() if isinstance(get(used, key), int)}
+    counts = {name: get(used, key) for name, key in _TOKENS.items()}
     called = [attributes.get(key) for key in ("mlflow.spanInputs", "invocation_params")]
-    model = next(filter(None, [attributes.get("mlflow.llm.model"), *(get(one, "model") for one in called)]), None)
     return {
         **kept,
-        **({"llm.token_count": tokens} if tokens else {}),
-        **({"llm.model_name": model} if isinstance(model, str) else {}),
+        **model_attributes(counts, attributes.get("mlflow.llm.model"), *(get(one, "model") for one in called)),
     }
 
 

@@ -1,6 +1,9 @@
-"""What a span says of its model, tokens and session, whatever its attributes speak (all nested, see `nest`)."""
+"""Which model a span called and how many tokens it took, as `Span` has them from every source; and what attributes of
+OpenTelemetry's dialects say of that, of sessions, agents and tools."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from labeled_traces.json_values import get
 from labeled_traces.trace import JSON
@@ -40,22 +43,44 @@ _ABOUT = {
 }
 
 
+def model_attributes(counts: Mapping[str, JSON], *models: JSON) -> dict[str, JSON]:
+    """The attributes `llm.token_count` and `llm.model_name` of a call of a model; without what is not known.
+
+    Args:
+        counts: see `token_counts`.
+        models: names under which the source may have the model, the best first; the first text counts.
+    """
+    tokens = token_counts(counts)
+    model = next((name for name in models if isinstance(name, str) and name), None)
+    return {**({"llm.token_count": tokens} if tokens else {}), **({"llm.model_name": model} if model else {})}
+
+
+def token_counts(counts: Mapping[str, JSON]) -> dict[str, int]:
+    """The counts (`prompt`, `completion`, `total`) that are whole numbers, also as text or as 12.0. Where all are 0
+    nobody counted: no model is called with nothing."""
+    found = {name: number for name, value in counts.items() if (number := _whole(value)) is not None}
+    return found if any(found.values()) else {}
+
+
 def usage(attributes: JSON) -> dict[str, JSON]:
-    """The attributes `llm.token_count` (prompt, completion, total: what is known), `llm.model_name`, `session.id`, and
-    what tells agents, tools and their calls from others."""
+    """What nested attributes say: those of `model_attributes`, `session.id`, and what tells agents, tools and their
+    calls from others. A count that is 0 stays: who exports spans leaves out what it does not know."""
     counts = {name: count for name, places in _COUNTS.items() if (count := _count(attributes, places)) is not None}
     found = {"llm.token_count": counts or None, **{key: _text(attributes, places) for key, places in _ABOUT.items()}}
     return {key: value for key, value in found.items() if value is not None}
 
 
 def _count(attributes: JSON, places: tuple[str, ...]) -> int | None:
-    for place in places:
-        value = get(attributes, *place.split("."))
-        if isinstance(value, str) and value.isdecimal() and len(value) < 16:
-            value = int(value)
-        if isinstance(value, int | float) and not isinstance(value, bool) and value == value // 1:
-            return int(value)
-    return None
+    counts = (_whole(get(attributes, *place.split("."))) for place in places)
+    return next((count for count in counts if count is not None), None)
+
+
+def _whole(value: JSON) -> int | None:
+    if isinstance(value, str) and value.isdecimal() and len(value) < 16:
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if 0 <= value < 1e15 and value == value // 1 else None
 
 
 def _text(attributes: JSON, places: tuple[str, ...]) -> str | None:
