@@ -20,7 +20,8 @@ ID_FORM = "hex"
 
 def is_annotation(record: Mapping[str, JSON]) -> bool:
     """Whether a record looks like `{trace_id, errors, scores}`; a file named after its trace may leave out the id."""
-    return isinstance(record.get("errors"), list) and ("trace_id" in record or "scores" in record)
+    known = isinstance(record.get("errors"), list) and ("trace_id" in record or "scores" in record)
+    return known and not isinstance(record.get("trace"), dict)  # a labelled trace as we write it
 
 
 @dataclass

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
-from labeled_traces.json_values import decoded, get
+from labeled_traces.json_values import decoded, first, get
 from labeled_traces.readers.mending.repair import canonical_id, mend_span
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.readers.spans.fields import duration, seconds, span_kind, status
@@ -93,7 +93,7 @@ def read_span(item: Mapping[str, JSON], above: str | None, where: str, options: 
         inputs=inputs,
         outputs=outputs,
         status=code,
-        error=error_text({**record, "error_type": get(attributes, "error", "type")}, code) or _error(attributes),
+        error=error_text({**record, "error_type": _error(attributes)}, code),
         attributes={**kept_attributes(attributes), **usage(attributes), **({} if task is None else {"task_id": task})},
     )
     span = plain_step(span)
@@ -129,9 +129,9 @@ def _contents(attributes: JSON, kind: SpanKind, place: str, options: ReadOptions
     return inputs, outputs
 
 
-def _error(attributes: JSON) -> str | None:
-    """What TruLens says of what went wrong."""
-    return _text(trulens_error(attributes)) or None
+def _error(attributes: JSON) -> str:
+    """What attributes say of what went wrong."""
+    return _text(first(trulens_error(attributes), get(attributes, "error", "type")))
 
 
 def _is_conversation(value: JSON) -> bool:
@@ -161,11 +161,12 @@ def error_text(record: Mapping[str, JSON], code: str) -> str | None:
     """The last exception event (short), else the status text (which can be a whole stack trace), else its type."""
     events = record.get("events")
     for event in reversed(events if isinstance(events, list) else []):
-        parts = [_text(get(event, "attributes", "exception", key)) for key in ("type", "message")]
+        about = first(get(event, "attributes"), get(event, "Attributes"))
+        parts = [_text(get(about, "exception", key)) for key in ("type", "message")]
         if any(parts):
             return ": ".join(part for part in parts if part)
     text = text_field(record, "status_message", "status.description", "status.message")
-    return text or (text_field(record, "error_type") or "unknown error" if code == "ERROR" else None)
+    return text or text_field(record, "error_type") or ("unknown error" if code == "ERROR" else None)
 
 
 def first_field(record: Mapping[str, JSON], *names: str) -> JSON:
