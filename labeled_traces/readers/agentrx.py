@@ -19,7 +19,7 @@ from labeled_traces.dataset import LabeledTrace
 from labeled_traces.label import ErrorLabel
 from labeled_traces.readers import who_and_when
 from labeled_traces.readers.files.records import read_files
-from labeled_traces.readers.labels.agentrx import LIST, errors_of, is_labels, load
+from labeled_traces.readers.labels.agentrx import LIST, about, errors_of, is_labels, load
 from labeled_traces.readers.labels.by_run import RunLabels
 from labeled_traces.readers.labels.joining import Unknown, refuse_unknown
 from labeled_traces.readers.mending.repair import build_trace, mend_value
@@ -127,7 +127,7 @@ def _row(
         found = labels.by_run[key][1]
         errors = errors_of(labels, key, trace)
         lost = len(errors) < len(found[LIST])
-        metadata["failure_summary"] = str(found.get("failure_summary") or "")
+        metadata.update(about(found, labels.by_run[key][0], options))
     elif not passed:
         options.report.add("failed run without labels", f"{where}, {trace_id}")
     row = LabeledTrace(

@@ -130,6 +130,7 @@ def _row(parts: _Parts, scores: Feedback, options: ReadOptions) -> LabeledTrace:
     inputs, outputs = (mend_value(value, f"{where}, trace", options) for value in given)
     root = Span(trace_id, None, str(trace.get("name") or "trace"), SpanKind.AGENT, inputs=inputs, outputs=outputs)
     built = build_trace(trace_id, with_agents(spans, root), "none", where, options)
+    options.report.strip("trace.metadata", 1 if decoded(trace.get("metadata")) not in NOTHING else 0)
     about = _metadata(parts)
     row = label_by_scores(built, trace, scores, where, options)
     return replace(row, group=task_group(built), metadata=mend_value({**row.metadata, **about}, where, options))

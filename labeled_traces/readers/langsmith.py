@@ -22,6 +22,7 @@ from labeled_traces.readers.files.records import read_files
 from labeled_traces.readers.labels.feedback import NO_PERSON, Feedback, Said, as_assessments
 from labeled_traces.readers.labels.mlflow import label
 from labeled_traces.readers.mending.agents import with_agents
+from labeled_traces.readers.mending.answer_hints import note_answers
 from labeled_traces.readers.mending.repair import build_trace, mend_value
 from labeled_traces.readers.mending.states import without_repeated_states
 from labeled_traces.readers.report import ReadOptions
@@ -112,6 +113,7 @@ def _add(
     runs = traces.setdefault(trace_id, _Runs(where))
     runs.spans.append(span)
     metadata = decoded(get(decoded(run.get("extra")), "metadata"))
+    note_answers(metadata, options.report)
     runs.session = first(runs.session, run.get("thread_id"), *(get(metadata, key) for key in _THREAD))
     given = run.get("feedback")
     for number, row in enumerate(given if isinstance(given, list) else []):

@@ -87,6 +87,7 @@ def _row(trace_id: str, items: _Items, options: ReadOptions) -> LabeledTrace:
     root = Span(trace_id, None, str(items.trace.get("workflow_name") or "trace"), SpanKind.AGENT)
     filled = [_with_tools(span, tools.get(span.span_id, {})) for span in with_agents(spans, root)]
     trace = build_trace(trace_id, filled, "none", items.where, options)
+    options.report.strip("trace.metadata", 1 if items.trace.get("metadata") else 0)
     session = items.trace.get("group_id")
     about = {"source": "openai_agents", **({"session": session} if session else {})}
     return LabeledTrace(

@@ -124,18 +124,17 @@ def _group(question_id: str) -> str:
 def _with_agentrx(trace: Trace, labels: RunLabels, where: str) -> LabeledTrace:
     key = trace.trace_id
     labels.use(key, key, where)
-    record = labels.by_run[key][1]
+    place, record = labels.by_run[key]
     own, rater = replace(labels, options=table_of(labels.options, "agentrx")), agentrx_labels.RATER
     errors = agentrx_labels.errors_of(own, key, trace, rater)
     all_read = len(errors) == len(record[agentrx_labels.LIST])
-    summary = mend_value(str(record.get("failure_summary") or ""), where, labels.options)
     return LabeledTrace(
         trace=trace,
         errors=errors,
         scores=(ScoreLabel("goal_fulfillment", 0, rater),),
         group=_group(key),
         clean="checked" if all_read else "unknown",
-        metadata={"source": "agentrx", "failure_summary": summary},
+        metadata={"source": "agentrx", **agentrx_labels.about(record, place, labels.options)},
         raters=(rater,) if all_read else (),
     )
 

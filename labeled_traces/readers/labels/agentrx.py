@@ -57,6 +57,14 @@ def errors_of(labels: RunLabels, key: str, trace: Trace, rater: str = "") -> tup
     return tuple(errors)
 
 
+def about(record: Mapping[str, JSON], where: str, options: ReadOptions) -> dict[str, JSON]:
+    """What people said of the run as a whole: in sum, and why they hold that failure for the root cause."""
+    root = record.get("root_cause")
+    why = root.get("reason_for_root_cause") if isinstance(root, dict) else None
+    said = {"failure_summary": str(record.get("failure_summary") or ""), **({"root_cause": str(why)} if why else {})}
+    return {name: mend_value(text, f"{where}, {name}", options) for name, text in said.items()}
+
+
 def _error(
     failure: Mapping[str, JSON], impact: Impact, trace: Trace, rater: str, at: tuple[str, ReadOptions]
 ) -> ErrorLabel:

@@ -8,6 +8,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from labeled_traces.readers.mending.answer_text import BESIDE, COMMON_KEYS, SAMPLE_KEYS, may_name_answer
+from labeled_traces.readers.report import ReadReport
 from labeled_traces.trace import JSON
 
 if TYPE_CHECKING:
@@ -28,6 +29,12 @@ _NAMES = frozenset(map(plain, (*SAMPLE_KEYS, *COMMON_KEYS, *BESIDE)))
 @lru_cache(maxsize=4096)
 def _has_name(keys: tuple[str, ...]) -> bool:
     return not _NAMES.isdisjoint(map(plain, keys))
+
+
+def note_answers(metadata: JSON, report: ReadReport) -> None:
+    """Notes the answers that stand in metadata of which nothing but names of agents and the like is read."""
+    for key in metadata if isinstance(metadata, dict) else ():
+        report.strip(f"metadata: {key}", 1 if plain(key) in _NAMES else 0)
 
 
 def texts_with_names(values: Iterable[JSON]) -> tuple[set[str], bool]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from labeled_traces.json_values import NOTHING, decoded, either, first, get
+from labeled_traces.readers.mending.answer_hints import note_answers
 from labeled_traces.readers.mending.repair import mend_span
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.readers.spans.fields import seconds, span_kind
@@ -27,6 +28,7 @@ def read_span(item: Mapping[str, JSON], where: str, options: ReadOptions) -> Spa
     span_id = str(item.get("id") or "")
     place = f"{where}, observation {span_id or '(no id)'}"
     metadata = decoded(item.get("metadata"))
+    note_answers(metadata, options.report)
     recorded = get(metadata, "attributes")
     attributes = nest(recorded) if isinstance(recorded, dict) else {}
     name = str(item.get("name") or "")

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from labeled_traces.json_values import decoded, first, get
+from labeled_traces.readers.mending.answer_hints import note_answers
 from labeled_traces.readers.mending.repair import canonical_id, mend_span
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.readers.spans.fields import duration, seconds, span_kind, status
@@ -78,7 +79,9 @@ def read_span(item: Mapping[str, JSON], above: str | None, where: str, options: 
         attributes = {}
     attributes = with_events(attributes, record.get("events"))
     name = text_field(record, "span_name", "name")
-    kind = _kind(record, attributes, name)
+    about = decoded(get(attributes, "metadata"))
+    note_answers(about, options.report)
+    kind = _kind(record, attributes, about, name)
     inputs, outputs = _contents(attributes, kind, place, options)
     task = task_id(attributes)
     start, end = _times(record, place, options)
@@ -100,7 +103,8 @@ def read_span(item: Mapping[str, JSON], above: str | None, where: str, options: 
     return mend_span(span, place, options)
 
 
-def _kind(record: Mapping[str, JSON], attributes: JSON, name: str) -> SpanKind:
+def _kind(record: Mapping[str, JSON], attributes: JSON, about: JSON, name: str) -> SpanKind:
+    """`about`: metadata of LangChain, whose agents are chains as all else is."""
     kinds = (
         span_kind(get(attributes, "openinference", "span", "kind")),
         span_kind(record.get("span_kind")),
@@ -109,7 +113,6 @@ def _kind(record: Mapping[str, JSON], attributes: JSON, name: str) -> SpanKind:
         genai_kind(attributes, name),
     )
     kind = next((kind for kind in kinds if kind is not SpanKind.UNKNOWN), SpanKind.UNKNOWN)
-    about = decoded(get(attributes, "metadata"))  # of LangChain: its agents are chains as all else is
     is_agent = get(about, "ls_integration") == "langchain_create_agent" and get(about, "langgraph_node") is None
     return SpanKind.AGENT if kind is SpanKind.CHAIN and is_agent else kind
 

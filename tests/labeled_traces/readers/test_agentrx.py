@@ -161,7 +161,8 @@ def test_the_answer_stays_out_of_the_trace(tmp_path: Path) -> None:
     for hidden in (GOLD, "gold_action", "secret", "reward", "user_cost", "Wrong price"):
         assert hidden not in shown
     assert row.reference == f"{GOLD}\n5"
-    assert row.metadata == {"source": "agentrx", "reward": 0.0, "failure_summary": "Wrong price."}
+    said = {"failure_summary": "Wrong price.", "root_cause": "see above"}
+    assert row.metadata == {"source": "agentrx", "reward": 0.0, **said}
 
 
 def test_passed_runs_are_presumed_clean_and_unlabelled_failures_unknown(tmp_path: Path) -> None:

@@ -109,7 +109,8 @@ def test_reading_again_and_in_another_order_gives_the_same(sample: Sample, tmp_p
     files = {part: tmp_path / part / sample.path.name for part in sample.records}
     for part, path in files.items():
         path.parent.mkdir()
-        path.write_text("".join(f"{json.dumps(_turned(one))}\n" for one in reversed(sample.records[part])))
+        turned_records = map(_turned, reversed(sample.records[part]))
+        path.write_text("".join(f"{json.dumps(one)}\n" for one in turned_records))
     turned, _ = sample.read(files["traces"], files.get("labels"))
     assert {row.trace_id: row.trace for row in turned} == {row.trace_id: row.trace for row in sample.imported[0]}
     for row in turned:
@@ -117,8 +118,8 @@ def test_reading_again_and_in_another_order_gives_the_same(sample: Sample, tmp_p
 
 
 def _turned(value: JSON) -> JSON:
-    """With its spans in another order, where they say themselves when they were."""
-    if not isinstance(value, dict):
+    """With its spans in another order; a row of ours holds them in the order in which they happened."""
+    if not isinstance(value, dict) or {"trace", "errors"} <= value.keys():
         return value
     kinds = ("spans", "child_spans", "observations", "data", "resourceSpans", "scopeSpans")
     return {
