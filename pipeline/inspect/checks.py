@@ -10,12 +10,13 @@ from typing import Any, TypeAlias
 
 from labeled_traces.groups import crowded
 from labeled_traces.label import DIMENSIONS, NOT_PLACED, SCORES
+from labeled_traces.split_report import REACH, needed
 from labeled_traces.trace import SpanKind
 from pipeline.inspect.contents import EMPTY, Contents, messages, raters_of
 
-ENOUGH = 24
-"""Labels of a dimension from which on a 95 % interval of a share, as coverage is one, is at most 0.2 to each side."""
 _NEAR = 0.9
+_IN_CHATS = ("system", "user", "human")
+"""Names of the spans that hold, in a chat log, what the model was sent."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,8 @@ def _no_answer(one: Contents) -> Iterator[str]:
 
 
 def _no_messages(one: Contents) -> Iterator[str]:
+    if any(span.kind is SpanKind.CHAIN and span.name.lower() in _IN_CHATS for span in one.trace.spans):
+        return
     for span in one.trace.spans:
         if span.kind is SpanKind.LLM and not messages(span.inputs):
             yield f"span {span.span_id} ({span.name})"
@@ -177,10 +180,11 @@ def _of_all(data: Sequence[Contents]) -> Iterator[Warned]:
     """What concerns the data set as a whole."""
     rows = [one.row for one in data]
     counts = Counter(name for row in rows for error in row.distinct_errors for name in error.dimensions)
-    few = {name: counts[name] for name in DIMENSIONS if counts[name] < ENOUGH}
+    least = needed()
+    few = {name: counts[name] for name in DIMENSIONS if counts[name] < least}
     if few:
         said = ", ".join(f"{name} {count}" for name, count in few.items())
-        advice = f"below {ENOUGH} an interval of coverage is wider than 0.2 to each side: label more such runs"
+        advice = f"below {least} coverage is known to within {REACH:g} at best, and a split takes from it: label more"
         yield Warned("dimension with few errors", len(few), said, advice)
     if not any(row.is_clean for row in rows):
         advice = "false alarms cannot be measured: label runs without errors as well, and say that they were read"

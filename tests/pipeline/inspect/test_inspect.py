@@ -99,6 +99,13 @@ def test_each_kind_of_warning(one: Contents, kind: str, example: str) -> None:
     assert kinds(one)[kind].startswith(example)
 
 
+def test_a_chat_log_holds_what_its_model_was_sent() -> None:
+    silent = replace(GOOD[1], inputs=None)
+    unsaid = kinds(contents(GOOD[0], silent))
+    said = Span("u", "a", "user", SpanKind.CHAIN, inputs="go")
+    assert unsaid.keys() - kinds(contents(GOOD[0], said, silent)) == {"LLM span without messages"}
+
+
 def test_raters_without_a_common_trace_and_few_labels() -> None:
     ann = contents(*GOOD, errors=(error("a"),))
     trace = Trace("t2", (replace(GOOD[0], inputs="another"),))
