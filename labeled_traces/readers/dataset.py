@@ -28,7 +28,8 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
     if options.labels:
         raise TraceError(
             f"{options.labels[0]}: no table of labels, and rows of this format hold theirs: accepted are CSV, Parquet "
-            "and JSON rows with a trace_id and a category, dimensions or a score (under other names: --columns)"
+            "and JSON rows with a trace_id and a category, dimensions or a score (under other names: --columns; of a "
+            "data frame in JSON: orient='records')"
         )
     for where, record in read_files(paths, options.report):
         try:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from labeled_traces.names import did_you_mean
 from labeled_traces.readers.mending.repair import canonical_id
 from labeled_traces.readers.report import LABEL, ReadOptions, ReadReport
 from labeled_traces.trace import TraceError
@@ -14,6 +15,8 @@ from labeled_traces.trace import TraceError
 NO_SPAN = "label that names no span of its trace, kept without one"
 UNKNOWN_TRACE = "label of a trace that was not read, left out"
 _SHOWN = 10
+_COMPARED = 2_000
+"""Ids among which one is looked for that may be meant."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,8 @@ def unread(options: ReadOptions, error: TraceError, where: str, trace_id: str) -
     _list(options.report, where, trace_id, str(error).removeprefix(where).lstrip(":, "))
 
 
-def refuse_unknown(options: ReadOptions, unknown: Iterable[Unknown]) -> None:
-    """To be called when all traces are read, with the labels that none of them took.
+def refuse_unknown(options: ReadOptions, unknown: Iterable[Unknown], read: Sequence[str] = ()) -> None:
+    """To be called when all traces are read, with the labels that none of them took. `read`: the ids of the traces.
 
     Raises:
         TraceError: there are such labels, and `options.allow_missing` does not say that they are to be counted only.
@@ -51,9 +54,13 @@ def refuse_unknown(options: ReadOptions, unknown: Iterable[Unknown]) -> None:
         first = found[0]
         said = "1 such label" if labels == 1 else f"{labels:,} such labels"
         of = "" if len(found) == 1 else f", of {len(found):,} ids"
+        meant = did_you_mean(first.trace_id, read[:_COMPARED]) or (f"; a trace is {read[0]!r}" if read else "")
+        if re.fullmatch(r"[0-9.,]+[eE]\+[0-9]+", first.trace_id):
+            meant = "; a spreadsheet has cut digits off: write ids as text"
         raise TraceError(
-            f"{first.where}: labels of {first.trace_id!r}, which is no trace that was read ({said}{of}): accepted are "
-            "labels of the traces that are read, or --allow-missing, which leaves the others out and counts them"
+            f"{first.where}: labels of {first.trace_id!r}, which is no trace that was read ({said}{of}){meant}: "
+            "accepted are labels of the traces that are read, or --allow-missing, which leaves the others out and "
+            "counts them"
         )
     for one in found:
         options.report.add(UNKNOWN_TRACE, f"{one.where}, trace {one.trace_id}", one.labels)
@@ -79,17 +86,23 @@ def unjoined_lines(report: ReadReport) -> list[str]:
     return lines
 
 
+_UUID = re.compile("[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+
 def id_forms(given: str) -> frozenset[str]:
     """The numbers that an id may be, without leading zeros: as 9 to 32 hex digits (some writers drop leading zeros) or
-    with `0x`, as base64 of 8 or 16 bytes, as a decimal number. Empty for ids of another kind, which are equal or not.
+    with `0x`, as a UUID, after MLflow's `tr-`, as base64 of 8 or 16 bytes, as a decimal number (below 0: of 64 bits
+    with a sign; with `.0`: out of a column of floats). Empty for ids of another kind, which are equal or not.
     """
-    text = given.strip()
+    text = given.strip().removeprefix("tr-")
+    text = text.replace("-", "") if _UUID.fullmatch(text) else text
     forms = set()
     digits = text.lower().removeprefix("0x")
     if re.fullmatch("[0-9a-f]{9,32}", digits) or re.fullmatch("0[xX][0-9a-fA-F]{1,32}", text):
         forms.add(canonical_id(text, "hex"))
-    if re.fullmatch("[0-9]{1,39}", text):  # 128 bits have 39 digits
-        forms.add(canonical_id(text, "int"))
+    if number := re.fullmatch(r"(-?[0-9]{1,39})(?:\.0+)?", text):  # 128 bits have 39 digits
+        value = int(number[1])
+        forms.add(canonical_id(str(value if value >= 0 else value + 2**64), "int"))
     if (plain := canonical_id(text, "base64")) != text and len(plain) in (16, 32):
         forms.add(plain)
     return frozenset(form.lstrip("0") for form in forms) - {""}

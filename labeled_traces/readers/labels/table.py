@@ -16,7 +16,7 @@ from typing import TypeVar
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.label import SCORES, Impact
 from labeled_traces.readers.files.records import first_record
-from labeled_traces.readers.files.tables import SUFFIXES, TEXTS, table_rows
+from labeled_traces.readers.files.tables import SUFFIXES, TEXTS, refuse_spreadsheet, table_rows
 from labeled_traces.readers.labels import table_cells as cells
 from labeled_traces.readers.labels.joining import Unknown, id_forms, refuse_unknown, unread
 from labeled_traces.readers.labels.table_columns import TableForm, assign, recognised
@@ -26,13 +26,15 @@ from labeled_traces.readers.report import LABEL, ReadOptions
 from labeled_traces.trace import JSON, TraceError
 
 T = TypeVar("T")
+NOT_SCORED = "dimension to which no score was given, passed over"
 
 
 def is_table(path: Path, role: Callable[[JSON], str | None], form: TableForm | None) -> bool:
     """Whether a label file is a table. `role`: of the traces' reader, which knows labels of its own format. Records of
-    JSON are a table if `form` says so, or if their names do."""
+    JSON are a table if `form` says so, or if their names do. Raises: TraceError, a spreadsheet in its own form."""
+    refuse_spreadsheet(path)
     try:
-        record = {} if path.suffix.lower() in TEXTS else first_record(path)
+        record = {} if path.suffix.lower() in TEXTS else next(_inner("", first_record(path)))[1]
     except TraceError:
         return path.suffix.lower() in SUFFIXES
     if path.suffix.lower() in SUFFIXES:
@@ -63,32 +65,40 @@ class LabelTable:
         """
         table = cls(options)
         for path in paths:
-            rows = list(table_rows(path, options.report))
+            rows = [row for place in table_rows(path, options.report) for row in _inner(*place)]
             if not rows:
-                raise TraceError(f"{path}: holds no row: accepted is at least one label")
+                raise options.report.nothing_read() or TraceError(
+                    f"{path}: holds no row: accepted is at least one label"
+                )
             columns = assign(path, list(dict.fromkeys(key for _, row in rows for key in row)), form, options.report)
+            if not any(cells.text(row.get(columns.get("score", ""))) for _, row in rows):
+                columns.pop("score", None)  # the table has no scores, so a dimension alone is an error
             _check_steps(rows, columns, form)
             for where, row in rows:
                 table._add(where, row, columns, form)
         if not any(table.by_trace.values()):
+            if LABEL not in options.report.counts:
+                raise TraceError(f"{options.report.examples[NOT_SCORED][0]}: {NOT_SCORED}, and so are all rows")
             raise TraceError(f"no row of the labels can be read; first: {options.report.examples[LABEL][0]}")
         return table
 
     def join(self, rows: Iterable[tuple[str, LabeledTrace]]) -> Iterator[tuple[str, LabeledTrace]]:
         """The rows with their labels. Raises: TraceError, labels that fit two traces or, when all are read, none."""
+        read: list[str] = []
         forms: dict[str, set[str]] = {}
         for trace_id in self.by_trace:
             for form in id_forms(trace_id):
                 forms.setdefault(form, set()).add(trace_id)
         for place, row in rows:
             own = row.trace_id.strip()
+            read.append(own)
             names = {own, *(name for form in id_forms(own) for name in forms.get(form, ()))} & self.by_trace.keys()
             taken = [name for name in sorted(names) if self._take(name, own)]
             said = [one for name in taken for one in self.by_trace[name]]
             lost = not self.lost.isdisjoint(taken)
             yield place, (labelled(row, said, lost, self.options) if taken else row)
         left = ((name, said) for name, said in self.by_trace.items() if said and name not in self._taken)
-        refuse_unknown(self.options, (Unknown(said[0].where, name, len(said)) for name, said in left))
+        refuse_unknown(self.options, (Unknown(said[0].where, name, len(said)) for name, said in left), read)
 
     def _take(self, name: str, trace_id: str) -> bool:
         """Whether the trace gets the labels under this id; one that is written so goes before another form of it."""
@@ -102,14 +112,28 @@ class LabelTable:
     def _add(self, where: str, row: Mapping[str, JSON], columns: Mapping[str, str], form: TableForm) -> None:
         trace_id = ""
         try:
-            trace_id = _cell(where, row, columns, "trace_id", cells.text)
+            trace_id = _cell(where, row, columns, "trace_id", cells.identity)
             if not trace_id:
                 raise TraceError(f"{where}, column {columns['trace_id']!r}: is empty: accepted is the id of a trace")
             known = self.by_trace.setdefault(trace_id, [])
-            known.append(_said(where, trace_id, row, columns, form, self.options))
+            said = _said(where, trace_id, row, columns, form, self.options)
+            if said is None:
+                self.options.report.add(NOT_SCORED, where)
+            else:
+                known.append(said)
         except TraceError as error:
             unread(self.options, error, where, trace_id)
             self.lost.add(trace_id)
+
+
+def _inner(where: str, record: JSON) -> Iterator[tuple[str, JSON]]:
+    """The rows inside an object around one list of them, `{"labels": [...]}`; else the record."""
+    lists = [value for value in record.values() if isinstance(value, list)] if isinstance(record, dict) else []
+    rows = lists[0] if len(lists) == 1 else []
+    if rows and not recognised(record) and all(isinstance(row, dict) and recognised(row) for row in rows):
+        yield from ((f"{where}, record {number}", row) for number, row in enumerate(rows, 1))
+    else:
+        yield where, record
 
 
 def _said(
@@ -119,19 +143,27 @@ def _said(
     columns: Mapping[str, str],
     form: TableForm,
     options: ReadOptions,
-) -> Said:
+) -> Said | None:
+    """None: a dimension to which no score was given. Raises: TraceError."""
+
     def cell(name: str, read: Callable[[JSON], T]) -> T:
         return _cell(where, row, columns, name, read)
 
-    def words(name: str) -> str:
-        return str(mend_value(cell(name, cells.text), f"{where}, {name}", options))
+    def words(name: str, read: Callable[[JSON], str] = cells.text) -> str:
+        return str(mend_value(cell(name, read), f"{where}, {name}", options))
 
-    category, dimensions = words("category"), cell("dimensions", cells.dimensions)
+    category, dimensions = words("category", cells.named), cell("dimensions", cells.dimensions)
     is_none = dimensions is None or category.casefold() == cells.NONE
     category, named = "" if category.casefold() == cells.NONE else category, dimensions or ()
-    span, step = _position(cell("span_id", cells.text), cell("step", cells.text), "step" in columns, form)
+    span, step = _position(cell("span_id", cells.identity), cell("step", cells.identity), "step" in columns, form)
     impact, score = cell("impact", cells.impact), cell("score", cells.score)
     placed = bool(category or span or step is not None or impact is not None)
+    if named and score is None and not placed and not is_none and columns.get("score") in row:
+        if not cell("score", cells.text) and (words("description") or words("evidence")):
+            raise TraceError(
+                f"{where}: a dimension without a score: accepted is one, `N/A`, or an impact if it has failed"
+            )
+        return None
     _check(where, (is_none, score, named, placed or bool(named and score is None)))
     is_error = placed or (score is None and not is_none)
     if is_error and impact is None:
@@ -154,7 +186,7 @@ def _said(
         impact=impact or Impact.MEDIUM,
         description=words("description"),
         evidence=words("evidence"),
-        rater=words("rater"),
+        rater=words("rater", cells.named),
         time=cell("time", cells.time),
         score=score,
         is_error=is_error,
@@ -188,7 +220,9 @@ def _position(span: str, step: str, has_steps: bool, form: TableForm) -> tuple[s
     if span and not has_steps:
         span, step = "", span
     number = cells.step(step)
-    return (span or step, None) if number is None else (span, number - form.steps_from)
+    if number is None or number < form.steps_from:
+        return span or step, None
+    return span, number - form.steps_from
 
 
 def _check_steps(rows: Sequence[tuple[str, Mapping[str, JSON]]], columns: Mapping[str, str], form: TableForm) -> None:

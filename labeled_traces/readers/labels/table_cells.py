@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 
 from labeled_traces.label import DIMENSIONS, SCORES, Impact
 from labeled_traces.names import did_you_mean
@@ -14,7 +14,11 @@ from labeled_traces.trace import JSON, TraceError
 
 NONE = "none"
 """Instead of a category or dimensions: the rater looked and found nothing."""
+_MISSING = ("-", "n/a", "na", "nan", "null", "not applicable", "not_applicable")
+"""What programs and people write into a cell that holds nothing."""
 _EXACT = 2**53
+_DAYS = (10_000, 100_000)
+"""Times in this range are days, as spreadsheets count them."""
 _YEAR_5000 = 1e11
 _CODES = {code.lower(): name for name, code in DIMENSIONS.items()}
 
@@ -31,13 +35,30 @@ def text(value: JSON) -> str:
         if abs(value) > _EXACT:
             raise TraceError(f"{value!r} is a number that lost digits: accepted is the id as text")
         return str(int(value))
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, datetime | date):
-        return value.isoformat()
     if isinstance(value, list | dict):
         return json.dumps(value, ensure_ascii=False, default=str)
     return str(value).strip()
+
+
+def named(value: JSON) -> str:
+    """A text that names something; empty where the cell says that it holds nothing.
+
+    Raises:
+        TraceError: an object, or a list of several things.
+    """
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if isinstance(value, list | dict):
+        raise TraceError(f"is {type(value).__name__}: accepted is a text, in a row of its own for each label")
+    given = text(value)
+    return "" if given.casefold() in _MISSING else given
+
+
+def identity(value: JSON) -> str:
+    """The id of a trace or a span, or the number of a step. Raises: TraceError, what cannot be one."""
+    if isinstance(value, bool):
+        raise TraceError(f"is {value}: accepted is an id")
+    return named(value)
 
 
 def dimensions(value: JSON) -> tuple[str, ...] | None:
@@ -68,8 +89,8 @@ def dimensions(value: JSON) -> tuple[str, ...] | None:
 
 def score(value: JSON) -> int | None:
     """0-3, None where the cell is empty. Raises: TraceError, anything else."""
-    given = text(value)
-    if not given:
+    given = named(value)
+    if given.casefold() in ("", NONE):
         return None
     number = _number(given)
     if number is None or number not in SCORES or isinstance(value, bool):
@@ -79,26 +100,26 @@ def score(value: JSON) -> int | None:
 
 def impact(value: JSON) -> Impact | None:
     """None where the cell is empty. Raises: TraceError."""
-    given = text(value)
+    given = named(value)
     return Impact.parse(given) if given else None
 
 
 def step(given: str) -> int | None:
     """A cell that counts steps; None where it is no whole number."""
-    return int(given) if re.fullmatch(r"[+-]?[0-9]{1,9}", given) else None
+    return int(float(given)) if re.fullmatch(r"[+-]?[0-9]{1,9}(\.0+)?", given) else None
 
 
 def time(value: JSON) -> float | None:
-    """Seconds since the epoch, None where the cell is empty. Numbers may be seconds, milli-, micro- or nanoseconds; a
-    time without a zone is taken as UTC.
+    """Seconds since the epoch, None where the cell is empty. Numbers may be seconds, milli-, micro- or nanoseconds, or
+    eight digits of a date; a time without a zone is taken as UTC.
 
     Raises:
         TraceError: anything else.
     """
-    given = text(value)
-    if not given:
+    given = named(value)
+    if given.casefold() in ("", NONE):
         return None
-    number = _number(given)
+    number = None if re.fullmatch("(19|20)[0-9]{6}", given) else _number(given)
     if number is None:
         try:
             moment = datetime.fromisoformat(given)
@@ -108,6 +129,8 @@ def time(value: JSON) -> float | None:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     if not math.isfinite(number) or number < 0:
         raise TraceError(f"{given!r} is no time: accepted are seconds since the epoch, 0 or more")
+    if _DAYS[0] < number < _DAYS[1]:
+        raise TraceError(f"{given!r} counts days, as spreadsheets do: accepted is ISO 8601 (2025-05-31T12:00:00Z)")
     while number > _YEAR_5000:
         number /= 1000
     return number

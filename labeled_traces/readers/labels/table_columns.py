@@ -52,7 +52,8 @@ class TableForm:
     def parse(cls, columns: Sequence[str], steps_from: int | None = None) -> TableForm:
         """Reads `trace_id=run,span_id=location`, or several such texts. Raises: TraceError."""
         found: dict[str, str] = {}
-        for pair in (part for text in columns for part in text.split(",") if part.strip()):
+        # A comma parts two pairs only before the next one: names of columns may have commas.
+        for pair in (part for text in columns for part in re.split(r",(?=[^,=]*=|\s*$)", text) if part.strip()):
             name, equals, column = (part.strip() for part in pair.partition("="))
             if not equals:
                 raise TraceError(f"--columns {pair.strip()!r}: accepted is FIELD=COLUMN, as in trace_id=run,step=turn")
@@ -78,7 +79,8 @@ def assign(path: Path, columns: Sequence[str], form: TableForm, report: ReadRepo
     Raises:
         TraceError: a column that is not there, several that could be meant, or none for what is needed.
     """
-    known = {_plain(column): column for column in columns}
+    known = {_plain(column): column for column in (*reversed(columns), *(one for one in columns if one in FIELDS))}
+    taken = {known.get(_plain(given), given) if given not in columns else given for given in form.columns.values()}
     result: dict[str, str] = {}
     guessed: list[str] = []
     for name, others in FIELDS.items():
@@ -89,10 +91,9 @@ def assign(path: Path, columns: Sequence[str], form: TableForm, report: ReadRepo
                 raise TraceError(f"{path}: no column {given!r} for {name}{did_you_mean(given, columns)}: {there}")
             if given:
                 result[name] = given if given in columns else known[_plain(given)]
-        elif _plain(name) in known:
+        elif _plain(name) in known and known[_plain(name)] not in taken:
             result[name] = known[_plain(name)]
         else:
-            taken = set(form.columns.values())
             found = [known[_plain(other)] for other in others if _plain(other) in known]
             found = [column for column in dict.fromkeys(found) if column not in taken]
             if len(found) > 1:
@@ -103,6 +104,7 @@ def assign(path: Path, columns: Sequence[str], form: TableForm, report: ReadRepo
             if found:
                 result[name] = found[0]
                 guessed.append(f"{name}={found[0]}")
+    _check_once(path, result)
     _check_complete(path, columns, result)
     unread = [
         f"{column}{did_you_mean(column, sorted(FIELDS.keys() - result.keys()), 0.8)}"
@@ -114,6 +116,13 @@ def assign(path: Path, columns: Sequence[str], form: TableForm, report: ReadRepo
     if unread:
         report.notes.append(f"{path}: columns that are not read: {', '.join(unread)}")
     return result
+
+
+def _check_once(path: Path, found: Mapping[str, str]) -> None:
+    fields = {column: [name for name, other in found.items() if other == column] for column in found.values()}
+    for column, names in fields.items():
+        if len(names) > 1:
+            raise TraceError(f"{path}: column {column!r} is {' and '.join(names)}: accepted is one field for a column")
 
 
 def _check_complete(path: Path, columns: Sequence[str], found: Mapping[str, str]) -> None:

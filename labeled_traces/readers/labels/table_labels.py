@@ -40,15 +40,16 @@ def labelled(row: LabeledTrace, said: Sequence[Said], lost: bool, options: ReadO
     scores = {(score.dimension, score.rater): score for score in row.scores}
     reasons: dict[tuple[str, str], str] = {}
     known = KnownIds(span.span_id for span in row.trace.spans)
-    seen: set[Said] = set()
+    seen: set[tuple[ErrorLabel, str, int | None]] = set()
     for one in said:
         try:
             if one.is_error:
                 error = _error(one, row.trace, known, options)
-                if (plain := replace(one, where="")) in seen or error in row.errors:
+                same = (error, *(("", None) if error.span_id else (one.span, one.step)))
+                if same in seen or error in row.errors:
                     options.report.add("label twice, kept once", one.where)
                 else:
-                    seen.add(plain)
+                    seen.add(same)
                     errors.append(error)
             if one.score is not None:
                 _add_score(one, scores, options)
@@ -60,6 +61,9 @@ def labelled(row: LabeledTrace, said: Sequence[Said], lost: bool, options: ReadO
     placed = {name for error in errors if error.category != NOT_PLACED for name in error.dimensions}
     errors = [error for error in errors if error.category != NOT_PLACED or placed.isdisjoint(error.dimensions)]
     looked = [one for one in said if one.is_error or one.nothing]
+    found = {one.rater for one in said if one.is_error}
+    for one in (one for one in said if one.nothing and one.rater in found):
+        options.report.add("`none` of a rater who marks an error in the same trace, the error counts", one.where)
     times = {one.rater: one.time for one in looked if one.nothing and one.time is not None}
     return replace(
         row,

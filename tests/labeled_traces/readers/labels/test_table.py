@@ -85,6 +85,9 @@ FORMS = {
     "0x and capitals": (f"0x{A.upper()}", f"0X{STEP.upper()}"),
     "base64": tuple(base64.b64encode(bytes.fromhex(name)).decode() for name in (A, STEP)),
     "int": (str(int(A, 16)), str(int(STEP, 16))),
+    "UUID": (f"{A[:8]}-{A[8:12]}-{A[12:16]}-{A[16:20]}-{A[20:]}", STEP),
+    "MLflow's, and an int of 64 bits with a sign": (f"tr-{A}", str(int(STEP, 16) - (1 << 64 if STEP[0] > "7" else 0))),
+    "a float of a column with gaps": (f"{int(A, 16)}.0", f"{int(STEP, 16)}.0"),
 }
 
 
@@ -100,6 +103,13 @@ def test_two_raters_who_write_one_id_in_two_forms(folder: Path) -> None:
     rows = [{"trace_id": name, "dimension": "TC", "rater": form} for form, (name, _) in FORMS.items()]
     data, _ = with_labels(folder, rows)
     assert {error.rater for error in data[A].errors} == set(FORMS)
+
+
+def test_an_id_above_the_largest_signed_number(tmp_path: Path) -> None:
+    number = 0xEEE19B7EC3C1B174
+    Dataset([trace("t", ROOT, format(number, "x"))]).save(tmp_path / "data.jsonl")
+    data, _ = with_labels(tmp_path, [{"trace_id": "t", "span_id": number - 2**64, "dimension": "TC"}])
+    assert data["t"].errors[0].span_id == format(number, "x")
 
 
 def test_small_numbers_are_no_forms_of_each_other(tmp_path: Path) -> None:
@@ -145,6 +155,17 @@ def test_labels_of_unknown_traces_are_refused_or_counted(folder: Path) -> None:
     assert [(row["trace_id"], row["labels"]) for row in report.unjoined] == [("gone", 2), ("lost", 1)]
 
 
+def test_an_unknown_trace_is_told_with_what_may_be_meant(tmp_path: Path) -> None:
+    Dataset([trace("support-17"), trace("support-18")]).save(tmp_path / "data.jsonl")
+    for given, hint in (
+        ("Support-17", r"did you mean `support-17`\?"),
+        ("x", "a trace is 'support-17'"),
+        ("1.23E+15", "a spreadsheet has cut digits off: write ids as text"),
+    ):
+        with pytest.raises(TraceError, match=hint):
+            with_labels(tmp_path, f"trace_id,dimension\n{given},TC\n")
+
+
 @pytest.mark.parametrize(("start", "expected"), [(0, ["step-0", "step-2", None]), (1, [None, "step-1", "step-2"])])
 def test_steps_count_from_where_the_user_says(folder: Path, start: int, expected: list[str | None]) -> None:
     rows = [{"run": "chat", "turn": turn, "dimension": "TC"} for turn in ("0", 2, 3.0)]
@@ -187,6 +208,10 @@ def test_steps_of_a_trace_without_numbered_ones_are_its_spans_in_order(folder: P
         ({"dimensions": "", "span_id": STEP}, "an error of no kind: accepted is a category or dimensions"),
         ({"time": "yesterday"}, "column 'time': 'yesterday' is no time: accepted are ISO 8601"),
         ({"time": -1}, "column 'time': '-1' is no time"),
+        ({"time": "45808.5"}, "column 'time': '45808.5' counts days, as spreadsheets do: accepted is ISO 8601"),
+        ({"rater": {"name": "ann"}}, "column 'rater': is dict: accepted is a text"),
+        ({"span_id": [ROOT, STEP]}, "column 'span_id': is list: accepted is a text, in a row of its own"),
+        ({"span_id": True}, "column 'span_id': is True: accepted is an id"),
         ({"span_id": 1.2e19}, "column 'span_id': 1.2e.19 is a number that lost digits"),
     ],
 )
@@ -216,11 +241,22 @@ def test_a_bad_row_names_file_row_column_and_what_is_accepted(folder: Path, cell
         ("trace_id,dimension", "traceid=x", r"--columns: 'traceid' is unknown \(did you mean `trace_id`\?\)"),
         ("trace_id,dimension", "rater", "--columns 'rater': accepted is FIELD=COLUMN"),
         ("trace_id,dimension", "step=a,step=b", "--columns: step is there twice"),
+        ("id,dimension", "trace_id=id,rater=id", "column 'id' is trace_id and rater: accepted is one field"),
     ],
 )
 def test_bad_columns_are_told(folder: Path, heading: str, columns: str, message: str) -> None:
     with pytest.raises(TraceError, match=message):
         with_labels(folder, f"{heading}\n{A},TC\n", TableForm.parse([columns]) if columns else None)
+
+
+def test_columns_whose_names_are_awkward(folder: Path) -> None:
+    form = TableForm.parse(["trace_id=run, of the agent,category=a=b", "rater=span_id"])
+    data, _ = with_labels(folder, f'"run, of the agent",a=b,span_id\n{A},Tool-related,ann\n', form)
+    (error,) = data[A].errors
+    assert (error.category, error.rater, error.span_id) == ("Tool-related", "ann", None)
+    data, report = with_labels(folder, f"trace_id,Trace ID,dimension\n{A},{B},TC\n")
+    assert [len(row.errors) for row in data] == [1, 0, 0]
+    assert report.notes[-1].endswith("columns that are not read: Trace ID")
 
 
 def test_what_was_guessed_and_what_is_not_read_is_told(folder: Path) -> None:
@@ -242,6 +278,9 @@ def test_what_was_guessed_and_what_is_not_read_is_told(folder: Path) -> None:
         (f"trace_id,dimension\n{A},TC,too,many\n", "row 2: has 4 cells, the heading 2"),
         ("", "is empty"),
         ("trace_id,dimension\n,\n", "holds no row"),
+        ("trace_id,dimension\n", "holds no row"),
+        ("PK\x03\x04", "is in a spreadsheet's own form: accepted is .*saved as CSV UTF-8"),
+        (f"trace_id,dimension,score\n{A},TC,N/A\n", "no score was given, passed over, and so are all rows"),
     ],
 )
 def test_broken_tables(folder: Path, text: str, message: str) -> None:
@@ -254,6 +293,59 @@ def test_csv_as_spreadsheets_write_it(folder: Path) -> None:
     data, _ = with_labels(folder, text)
     assert data[A].errors[0].description == "one;\ntwo"
     assert data[B].errors[0].dimensions == ("plan_adherence",)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "encoding"),
+    [
+        ("l.csv", f'"trace_id";"dimension";"a, b, c"\n{A};TC;x\n', "utf-8"),
+        ("l.csv", f"sep=;\r\ntrace_id;dimension\r\n{A};TC\r\n", "utf-8"),
+        ("l.csv", f'trace_id,dimension,"a\nnote"\n{A},TC,x\n', "utf-8"),
+        ("l.tsv", f"trace_id\tdimension\n{A}\tTC\n", "utf-16"),
+        ("l.tsv", f"trace_id,dimension\n{A},TC\n", "utf-8-sig"),
+    ],
+)
+def test_separators_and_encodings(folder: Path, name: str, text: str, encoding: str) -> None:
+    (folder / name).write_bytes(text.encode(encoding))
+    data, _ = read(folder / "data.jsonl", labels=folder / name, strict=True)
+    assert [error.dimensions for error in data[A].errors] == [("tool_calling",)]
+
+
+def test_a_dimension_that_was_not_scored_is_no_error(folder: Path) -> None:
+    rows = "".join(
+        f"{A},{cells}\n" for cells in ("TC,2,", "PQ,,", "PA,N/A,no plan", "GF,nan,", "LC,,reads odd", "EE,none,")
+    )
+    data, report = with_labels(folder, f"trace_id,dimension,score,comment\n{rows}")
+    assert [(score.dimension, score.score) for score in data[A].scores] == [("tool_calling", 2)]
+    assert [error.dimensions for error in data[A].errors] == [("tool_calling",)]
+    assert report.counts["dimension to which no score was given, passed over"] == 4
+    assert "row 6: a dimension without a score: accepted is one, `N/A`" in report.examples[LABEL][0]
+
+
+def test_cells_that_hold_nothing(folder: Path) -> None:
+    data, _ = with_labels(
+        folder,
+        f"trace_id,step,category,impact,rater,time\nchat,1.0,Tool-related,N/A,nan,20250531\n{A},-,Tool-related,-,-,NaN\n",
+        TableForm(steps_from=1),
+    )
+    (error,) = data["chat"].errors
+    assert (error.span_id, error.rater, error.time) == ("step-0", "", 1748649600.0)
+    assert [(error.span_id, error.rater, error.time) for error in data[A].errors] == [(None, "", None)]
+
+
+def test_none_beside_an_error_of_the_same_rater_is_told(folder: Path) -> None:
+    data, report = with_labels(folder, f"trace_id,category,rater\n{A},none,ann\n{A},Tool-related,ann\n{B},none,ann\n")
+    assert [len(row.errors) for row in data] == [1, 0, 0]
+    assert report.counts["`none` of a rater who marks an error in the same trace, the error counts"] == 1
+
+
+def test_rows_in_an_object(folder: Path) -> None:
+    (folder / "labels.json").write_text(json.dumps({"version": 1, "labels": [{"trace_id": A, "dimension": "TC"}]}))
+    data, _ = read(folder / "data.jsonl", labels=folder / "labels.json")
+    assert len(data[A].errors) == 1
+    (folder / "labels.json").write_text(json.dumps({"trace_id": {"0": A}, "dimension": {"0": "TC"}}))
+    with pytest.raises(TraceError, match=r"no table of labels.*orient='records'"):
+        read(folder / "data.jsonl", labels=folder / "labels.json")
 
 
 def test_parquet_and_a_folder_of_tables(folder: Path) -> None:
@@ -288,6 +380,8 @@ def test_labels_stand_beside_those_of_the_row_and_twice_is_once(folder: Path) ->
     rows = [{"trace_id": A, "span_id": STEP, "dimension": "TC", "rater": "ann"}] * 2
     data, report = with_labels(folder, rows)
     assert (len(data[A].errors), report.counts["label twice, kept once"]) == (1, 1)
+    _, report = with_labels(folder, [{**rows[0], "trace_id": f"0x{A}", "span_id": f"0x{STEP}"}, rows[0]])
+    assert report.counts["label twice, kept once"] == 1, "in another form of the ids"
     data.save(folder / "data.jsonl")
     data, report = with_labels(folder, [*rows, {"trace_id": A, "span_id": STEP, "dimension": "TC", "rater": "bob"}])
     assert [error.rater for error in data[A].errors] == ["ann", "bob"]
