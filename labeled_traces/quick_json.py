@@ -12,7 +12,7 @@ from labeled_traces.trace import JSON
 
 _STEP = 4
 _DIGITS = bytes(48 if 48 <= byte <= 57 else 32 for byte in range(256))
-_LONG_NUMBER = re.compile(rb"(?:\A|[\s,:\[])-?[0-9]{19}")
+_LONG_NUMBER = re.compile(rb"(?:\A|[\s,:\[])(?:[0-9]{20}|-[0-9]{19})")
 _PLAIN = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
@@ -47,29 +47,32 @@ def dumps(value: JSON) -> bytes:
 
 
 def _has_long_number(raw: bytes) -> bool:
-    """Whether there may be a whole number that orjson reads as a rounded one: 19 digits, not right behind a quote.
+    """Whether there may be a whole number beyond 64 bits, which orjson rounds: 20 digits, or 19 behind a minus, not
+    right behind a quote.
 
     Of so many digits in a row every fourth byte is one, at least four times: that is soon seen.
     """
-    sample = raw[::_STEP].translate(_DIGITS)
+    sample = raw[::_STEP].translate(_DIGITS) + b" "
     at = sample.find(b"0000")
     while at >= 0:
-        if _LONG_NUMBER.search(raw, max(0, _STEP * at - 5), _STEP * at + 20):
+        end = sample.index(b" ", at)
+        if _LONG_NUMBER.search(raw, max(0, _STEP * at - 5), _STEP * end + 20):
             return True
-        at = sample.find(b"0000", at + 1)
+        at = sample.find(b"0000", end)
     return False
 
 
 def _is_finite(value: JSON) -> bool:
     """orjson writes null for NaN and infinities."""
-    stack = [value]
-    while stack:
-        item = stack.pop()
+    found = [value]
+    for item in found:
         kind = type(item)
+        if kind is str:
+            continue
         if kind is dict:
-            stack.extend(item.values())
+            found += item.values()
         elif kind is list or kind is tuple:
-            stack.extend(item)
+            found += item
         elif kind is float and not math.isfinite(item):
             return False
     return True

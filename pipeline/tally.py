@@ -77,4 +77,6 @@ def _start(value: JSON) -> object:
         return (len(value), frozenset((_start(key), _start(value[key])) for key in value) if len(value) < 3 else 0)
     if isinstance(value, list):
         return (len(value), _start(value[-1])) if value else 0
-    return "".join(str(value)[: 10 * _SHOWN].split())[:_SHOWN]
+    text = value if isinstance(value, str) else str(value)
+    first = "".join(text[: 2 * _SHOWN].split())
+    return first[:_SHOWN] if len(first) >= _SHOWN else "".join(text[: 10 * _SHOWN].split())[:_SHOWN]

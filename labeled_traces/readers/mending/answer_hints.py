@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
+from labeled_traces.quick_text import is_valid, text_search
 from labeled_traces.readers.mending.answer_text import BESIDE, COMMON_KEYS, SAMPLE_KEYS, may_name_answer
 from labeled_traces.readers.report import ReadReport
 from labeled_traces.trace import JSON
@@ -14,7 +15,7 @@ from labeled_traces.trace import JSON
 if TYPE_CHECKING:
     from pydantic_core import SchemaValidator
 
-_BETWEEN = r"[\s\x1c-\x1f_-]*"
+_SPACE = r"[\s\x1c-\x1f]"
 
 
 @lru_cache(maxsize=4096)
@@ -55,19 +56,14 @@ def texts_with_names(values: Iterable[JSON]) -> tuple[set[str], bool]:
 
 
 def _suspicious(text: str) -> bool:
-    if _validator().isinstance_python(text):
+    if _named_value().isinstance_python(text):
         return True
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # a lone surrogate, which stops the search
-        return may_name_answer(text)
-    return False
+    return not is_valid(text) and may_name_answer(text)  # a lone surrogate stops the search
 
 
 @cache
-def _validator() -> SchemaValidator:
-    """By pydantic's regular expressions, which read a text once, whatever they look for."""
-    from pydantic_core import SchemaValidator, core_schema
-
-    pattern = "(?i)" + "|".join(name.replace(" ", _BETWEEN) for name in SAMPLE_KEYS)
-    return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex", strict=True))
+def _named_value() -> SchemaValidator:
+    """A name and what stands behind it where it has a value: a closing quote, or what `find_answers` takes for one."""
+    names = "|".join(name.replace(" ", f"(?:{_SPACE}|[_-])*") for name in SAMPLE_KEYS)
+    follows = rf"[*`]*(?:{_SPACE}*(?:\\*[\"']|[:=!])|>|[ \t]*(?:\||\t|  ))"
+    return text_search(f"(?i)(?:{names}){follows}")

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from labeled_traces.quick_text import is_valid
 from labeled_traces.readers.mending.answers import without_answers
 from labeled_traces.readers.mending.hidden_errors import KIND as HIDDEN_ERROR
 from labeled_traces.readers.mending.hidden_errors import with_hidden_error
@@ -51,16 +52,18 @@ def mend_value(value: JSON, where: str, options: ReadOptions, depth: int = 0) ->
     middle of a text beyond the limit is left out, as is what is nested deeper than 60 levels. Both say so. A value
     without any of this is given back as it is, the very same.
     """
-    return value if _is_fine(value, options, depth) else _mended(value, where, options, depth)
+    return value if _is_fine(value, options.longest_text, depth) else _mended(value, where, options, depth)
 
 
 def mend_span(span: Span, where: str, options: ReadOptions) -> Span:
     """A span whose texts and values are mended, see `mend_value`."""
+    if _is_fine([getattr(span, key) for key in _TEXT_FIELDS], options.longest_text, -1):
+        return span
     return replace(span, **{key: mend_value(getattr(span, key), f"{where}, {key}", options) for key in _TEXT_FIELDS})
 
 
-def _is_fine(value: JSON, options: ReadOptions, depth: int) -> bool:
-    """Level by level, each text once."""
+def _is_fine(value: JSON, longest: int, depth: int) -> bool:
+    """Level by level; what is quickly seen first, texts that are not ASCII each once."""
     texts: set[str] = set()
     level: list[JSON] = [value]
     while level:
@@ -68,32 +71,27 @@ def _is_fine(value: JSON, options: ReadOptions, depth: int) -> bool:
         for item in level:
             kind = type(item)
             if kind is str:
-                texts.add(item)
+                if not item.isascii():
+                    texts.add(item)
+                elif len(item) > longest or "\x00" in item:
+                    return False
             elif kind is dict or kind is list:
                 if depth >= _DEEPEST:
                     return False
                 if kind is dict:
                     texts.update(item)
-                    below.extend(item.values())
+                    below += item.values()
                 else:
-                    below.extend(item)
-            elif item is not None and kind not in (int, bool) and (kind is not float or not math.isfinite(item)):
+                    below += item
+            elif item is not None and kind is not int and kind is not bool and not _is_finite(item):
                 return False
         level = below
         depth += 1
-    return all(_is_fine_text(text, options.longest_text) for text in texts)
+    return all(len(text) <= longest and "\x00" not in text and is_valid(text) for text in texts)
 
 
-def _is_fine_text(text: str, longest: int) -> bool:
-    if "\x00" in text or len(text) > longest:
-        return False
-    if text.isascii():
-        return True
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def _is_finite(item: JSON) -> bool:
+    return type(item) is float and math.isfinite(item)
 
 
 def _mended(value: JSON, where: str, options: ReadOptions, depth: int) -> JSON:

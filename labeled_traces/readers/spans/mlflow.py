@@ -6,7 +6,6 @@ it is read by its own, and by the translation where they say nothing.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -124,7 +123,7 @@ def hex_id(value: JSON) -> str:
 def _value(value: JSON) -> JSON:
     """An attribute, which MLflow writes as JSON; what is none is text."""
     try:
-        return json.loads(value) if isinstance(value, str) else value
+        return loads(value) if isinstance(value, str) else value
     except (ValueError, RecursionError):
         return value
 
