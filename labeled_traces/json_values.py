@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -16,8 +17,22 @@ NOTHING: tuple[JSON, ...] = (None, "", {}, [])
 def get(node: JSON, *path: str) -> JSON:
     """What stands at the end of these keys, None where a key is missing or its holder is no mapping."""
     for key in path:
-        node = node.get(key) if isinstance(node, dict) else None
+        if not isinstance(node, dict):
+            return None
+        node = node.get(key)
     return node
+
+
+def at_names(node: Mapping[str, JSON], names: tuple[str, ...]) -> Iterator[JSON]:
+    """As `get` for each of these names with dots between their keys; without those whose first key is missing."""
+    for path in _paths(names):
+        if path[0] in node:
+            yield get(node, *path)
+
+
+@cache
+def _paths(names: tuple[str, ...]) -> list[list[str]]:
+    return [name.split(".") for name in names]
 
 
 def either(node: JSON, key: str) -> JSON:

@@ -11,6 +11,7 @@ import orjson
 from labeled_traces.trace import JSON
 
 _STEP = 4
+_LONG = 20
 _DIGITS = bytes(48 if 48 <= byte <= 57 else 32 for byte in range(256))
 _LONG_NUMBER = re.compile(rb"(?:\A|[\s,:\[])(?:[0-9]{20}|-[0-9]{19})")
 _PLAIN = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
@@ -23,10 +24,9 @@ def loads(text: str) -> JSON:
         ValueError: no JSON.
         RecursionError: nested too deeply.
     """
-    raw = text.encode("utf-8", "surrogatepass")
-    if not _has_long_number(raw):
+    if len(text) < _LONG or not _has_long_number(text.encode("utf-8", "surrogatepass")):
         try:
-            return orjson.loads(raw)
+            return orjson.loads(text)
         except orjson.JSONDecodeError:
             pass
     return json.loads(text)

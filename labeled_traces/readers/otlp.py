@@ -128,6 +128,8 @@ def _attributes(holder: Mapping[str, JSON], where: str) -> dict[str, JSON]:
 
 def _value(value: JSON, where: str) -> JSON:
     """An AnyValue: `{"stringValue": "x"}`, `{"intValue": "5"}`, `{"arrayValue": {"values": [...]}}` ..."""
+    if type(value) is dict and "stringValue" in value and len(value) == 1:
+        return value["stringValue"]  # nearly all are texts
     if not isinstance(value, dict) or len(value) != 1:
         return None if value == {} else value
     ((kind, inner),) = value.items()

@@ -32,8 +32,12 @@ def test_it_reads_as_the_standard_library_does(value: JSON, indent: int | None, 
     assert _same(loads(text), json.loads(text))
 
 
-@pytest.mark.parametrize("before", ["", " ", "[", "[1,", '{"a":', '{"a": ', "[1234, 5678, 901, 2, -", "\n-", "[0.5, ", "[-"])
-@pytest.mark.parametrize("number", ["9" * 19, "9" * 20, "9223372036854775809", "18446744073709551616", "1" * 40, "1" * 19 + ".5", "1e400"])
+@pytest.mark.parametrize(
+    "before", ["", " ", "[", "[1,", '{"a":', '{"a": ', "[1234, 5678, 901, 2, -", "\n-", "[0.5, ", "[-"]
+)
+@pytest.mark.parametrize(
+    "number", ["9" * 19, "9" * 20, "9223372036854775809", "18446744073709551616", "1" * 40, "1" * 19 + ".5", "1e400"]
+)
 def test_no_digit_of_a_long_number_is_lost(before: str, number: str) -> None:
     for padding in ("", " ", "  ", "   "):  # wherever it stands
         text = padding + before + number + "]" * before.count("[") + "}" * before.count("{")

@@ -42,16 +42,15 @@ def texts_with_names(values: Iterable[JSON]) -> tuple[set[str], bool]:
     """The texts in these values that may hold the name of an answer, and whether a key of a mapping bears one."""
     texts: set[str] = set()
     named = False
-    stack = list(values)
-    while stack:
-        item = stack.pop()
+    found = list(values)
+    for item in found:
         if isinstance(item, str):
             texts.add(item)
         elif isinstance(item, dict):
             named = named or _has_name(tuple(item))
-            stack.extend(item.values())
+            found += item.values()
         elif isinstance(item, list):
-            stack.extend(item)
+            found += item
     return set(filter(_suspicious, texts)), named
 
 

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from labeled_traces.quick_text import is_valid
 from labeled_traces.readers.mending.answers import without_answers
@@ -22,6 +23,7 @@ _DEEPEST = 60
 _TEXT_FIELDS = ("span_id", "parent_id", "name", "inputs", "outputs", "error", "attributes")
 
 
+@lru_cache(maxsize=4096)
 def canonical_id(raw: str, form: str) -> str:
     """The one spelling through which ids of spans and traces are joined: 16 or more lower-case hex digits.
 

@@ -19,6 +19,8 @@ _KINDS = {
     "retrieval": SpanKind.RETRIEVER,
 }
 _ENTITIES = {"workflow": SpanKind.CHAIN, "task": SpanKind.CHAIN, "agent": SpanKind.AGENT, "tool": SpanKind.TOOL}
+_OWN = frozenset(("gen_ai", "gcp", "traceloop", "tool_arguments", "tool_response"))
+"""Without these attributes, and without a text as `input` or `output`, nothing is said here of a span's contents."""
 _AGENT_NAME = re.compile(r"(?:agent_run \[(?P<adk>[^\]]*)\]|(?:invoke|create)_agent (?P<genai>.+))", re.DOTALL)
 _MESSAGE_EVENT = re.compile(r"gen_ai\.(system|user|assistant|tool)\.message")
 _CHOICE = "gen_ai.choice"
@@ -91,6 +93,8 @@ def _event_message(event: JSON, role: str) -> dict[str, JSON]:
 
 def genai_contents(attributes: JSON, kind: SpanKind) -> tuple[JSON, JSON]:
     """Inputs and outputs in the form that `Span` describes; None where nothing was recorded."""
+    if _OWN.isdisjoint(attributes) and not any(isinstance(attributes.get(side), str) for side in ("input", "output")):
+        return None, None
     own, adk = get(attributes, "gen_ai"), get(attributes, "gcp", "vertex", "agent")
     entity = get(attributes, "traceloop", "entity")
     if kind is SpanKind.TOOL:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from labeled_traces.json_values import decoded, get
+from labeled_traces.json_values import decoded, decoded_scalar, get
 from labeled_traces.readers.mending.original import ORIGINAL
 from labeled_traces.readers.mending.repair import canonical_id, mend_span
 from labeled_traces.readers.report import ReadOptions
@@ -31,7 +31,7 @@ _TOKENS = {"prompt": "input_tokens", "completion": "output_tokens", "total": "to
 def read_spans(items: Sequence[Mapping[str, JSON]], where: str, options: ReadOptions) -> list[Span]:
     """The spans as they came; a graph of LangGraph's is an agent."""
     spans = [_span(item, where, options) for item in items]
-    about = [_value(get(item, "attributes", "metadata")) for item in items]
+    about = [decoded_scalar(get(item, "attributes", "metadata")) for item in items]
     graphs = {span.parent_id for span, said in zip(spans, about, strict=True) if _is_node(span, said)}
     pairs = zip(spans, about, strict=True)
     return [_as_agent(span, said) if span.span_id in graphs else span for span, said in pairs]
@@ -54,16 +54,16 @@ def _span(item: Mapping[str, JSON], where: str, options: ReadOptions) -> Span:
     place = f"{where}, span {span_id or '(no id)'}"
     given = item.get("attributes")
     raw = given if isinstance(given, dict) else {}
-    attributes = {key: _value(value) for key, value in raw.items()}
-    span = _of_mlflow(item, attributes)
+    attributes = {key: decoded_scalar(value) for key, value in raw.items()}
+    span = _of_mlflow(item, span_id, parent_id, attributes)
     if any(key.startswith(_FOREIGN) for key in raw):
         span = _of_others(item, raw, span, where, options)
-    return mend_span(replace(span, span_id=span_id, parent_id=parent_id or None), place, options)
+    return mend_span(span, place, options)
 
 
-def _of_mlflow(item: Mapping[str, JSON], attributes: Mapping[str, JSON]) -> Span:
-    said = str(attributes.get("mlflow.spanType") or "")
-    kind = _KINDS.get(said.upper()) or span_kind(said)
+def _of_mlflow(item: Mapping[str, JSON], span_id: str, parent_id: str, attributes: Mapping[str, JSON]) -> Span:
+    named = str(attributes.get("mlflow.spanType") or "")
+    kind = _KINDS.get(named.upper()) or span_kind(named)
     inputs, outputs = attributes.get("mlflow.spanInputs"), attributes.get("mlflow.spanOutputs")
     name = str(item.get("name") or "")
     if kind is SpanKind.LLM:
@@ -77,10 +77,11 @@ def _of_mlflow(item: Mapping[str, JSON], attributes: Mapping[str, JSON]) -> Span
         if outputs is None and attributes.get("status") in ("running", "pending"):
             outputs = {"status": attributes["status"]}
     code = status(get(item, "status", "code"))
-    described = nest({"events": item.get("events"), "status.message": get(item, "status", "message")})
+    said = get(item, "status", "message")
+    described = nest({"events": item.get("events"), "status.message": said}) if said or item.get("events") else {}
     return Span(
-        span_id="",
-        parent_id=None,
+        span_id=span_id,
+        parent_id=parent_id or None,
         name=name,
         kind=kind,
         start=seconds(item.get("start_time_unix_nano")),
@@ -120,17 +121,9 @@ def hex_id(value: JSON) -> str:
     return text.lower() if re.fullmatch(r"(?i)[0-9a-f]{16}", text) else canonical_id(text, "base64")
 
 
-def _value(value: JSON) -> JSON:
-    """An attribute, which MLflow writes as JSON; what is none is text."""
-    try:
-        return loads(value) if isinstance(value, str) else value
-    except (ValueError, RecursionError):
-        return value
-
-
 def _sent(value: JSON) -> JSON:
     """An attribute as its sender wrote it: of a text that is JSON already MLflow makes no JSON."""
-    read = _value(value)
+    read = decoded_scalar(value)
     return read if isinstance(read, str) else value
 
 

@@ -17,6 +17,7 @@ _KEPT = (
     *("llm.provider", "llm.invocation_parameters", "tool.parameters", "smolagents"),
     ORIGINAL,
 )
+_KEPT_AT = {key: key.split(".") for key in _KEPT}
 # Values that are somebody's data: their keys are not attribute names, whatever they look like.
 _DATA = ("value", "content", "arguments", "json_schema", "parameters", "invocation_parameters", "metadata")
 
@@ -31,24 +32,35 @@ def nest(record: Mapping[str, JSON], depth: int = 0) -> dict[str, JSON]:
     A key that is a value and a prefix of others keeps its value under the empty key.
     """
     tree = _Node()
+    nodes: dict[str, _Node] = {}  # by what stands before a key's last dot: it is the same for many keys
     for key, value in record.items():
-        path = key.split(".", _LONGEST_PATH)
-        node = tree
-        for part in path[:-1]:
-            child = node.setdefault(part, _Node())
-            if not isinstance(child, _Node):
-                child = node[part] = _Node({"": child})
-            node = child
-        inner = value if path[-1] in _DATA else _nest_value(value, depth)
-        before = node.get(path[-1])
+        above, dot, last = key.rpartition(".")
+        if not dot:
+            node = tree
+        elif (known := nodes.get(above)) is not None:
+            node = known
+        else:
+            *path, last = key.split(".", _LONGEST_PATH)
+            node = nodes[key[: -len(last) - 1]] = _node_at(tree, path)
+        inner = value if type(value) is str or last in _DATA else _nest_value(value, depth)
+        before = node.get(last)
         if isinstance(before, _Node):
             before.update(inner if isinstance(inner, _Node) else {"": inner})
         else:
-            node[path[-1]] = inner
-    return {key: _lists(value) for key, value in tree.items()}
+            node[last] = inner
+    return {key: _lists(value) if type(value) is _Node else value for key, value in tree.items()}
 
 
 _LONGEST_PATH = 30
+
+
+def _node_at(node: _Node, path: list[str]) -> _Node:
+    for part in path:
+        child = node.setdefault(part, _Node())
+        if not isinstance(child, _Node):
+            child = node[part] = _Node({"": child})
+        node = child
+    return node
 
 
 def _nest_value(value: JSON, depth: int) -> JSON:
@@ -61,8 +73,8 @@ def _nest_value(value: JSON, depth: int) -> JSON:
 
 def kept_attributes(attributes: JSON) -> dict[str, JSON]:
     """The few attributes (nested) that describe a span without repeating its inputs and outputs."""
-    found = {key: get(attributes, *key.split(".")) for key in _KEPT}
-    return {key: value for key, value in found.items() if value is not None}
+    found = ((key, get(attributes, *path)) for key, path in _KEPT_AT.items() if path[0] in attributes)
+    return {key: value for key, value in found if value is not None}
 
 
 def inputs_and_outputs(attributes: JSON, kind: SpanKind, where: str, report: ReadReport) -> tuple[JSON, JSON]:
@@ -164,9 +176,8 @@ def _literal(text: str) -> JSON:
         return None
 
 
-def _lists(node: JSON) -> JSON:
-    if not isinstance(node, _Node):
-        return node
-    if node and all(key.isdecimal() and len(key) < 10 for key in node):
-        return [_lists(node[key]) for key in sorted(node, key=int)]
-    return {key: _lists(value) for key, value in node.items()}
+def _lists(node: _Node) -> JSON:
+    inner = {key: _lists(value) if type(value) is _Node else value for key, value in node.items()}
+    if next(iter(node), "").isdecimal() and all(key.isdecimal() and len(key) < 10 for key in node):
+        return [inner[key] for key in sorted(node, key=int)]
+    return inner

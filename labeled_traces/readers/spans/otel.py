@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
-from labeled_traces.json_values import decoded, first, get
+from labeled_traces.json_values import at_names, decoded, first, get
 from labeled_traces.readers.mending.answer_hints import note_answers
 from labeled_traces.readers.mending.repair import canonical_id, mend_span
 from labeled_traces.readers.report import ReadOptions
@@ -33,6 +34,7 @@ def is_span(record: Mapping[str, JSON]) -> bool:
     return any(key in record for key in (*_MARKS, *_BARE_MARKS))
 
 
+@lru_cache(maxsize=4096)
 def otel_id(raw: str) -> str:
     """An id as OpenTelemetry makes them (16 or 32 hex digits) in its one spelling; any other id as it stands."""
     text = raw.strip()
@@ -105,16 +107,18 @@ def read_span(item: Mapping[str, JSON], above: str | None, where: str, options: 
 
 def _kind(record: Mapping[str, JSON], attributes: JSON, about: JSON, name: str) -> SpanKind:
     """`about`: metadata of LangChain, whose agents are chains as all else is."""
-    kinds = (
-        span_kind(get(attributes, "openinference", "span", "kind")),
-        span_kind(record.get("span_kind")),
-        vercel_kind(attributes),
-        trulens_kind(attributes),
-        genai_kind(attributes, name),
-    )
+    kinds = _kinds(record, attributes, name)
     kind = next((kind for kind in kinds if kind is not SpanKind.UNKNOWN), SpanKind.UNKNOWN)
     is_agent = get(about, "ls_integration") == "langchain_create_agent" and get(about, "langgraph_node") is None
     return SpanKind.AGENT if kind is SpanKind.CHAIN and is_agent else kind
+
+
+def _kinds(record: Mapping[str, JSON], attributes: JSON, name: str) -> Iterator[SpanKind]:
+    yield span_kind(get(attributes, "openinference", "span", "kind"))
+    yield span_kind(record.get("span_kind"))
+    yield vercel_kind(attributes)
+    yield trulens_kind(attributes)
+    yield genai_kind(attributes, name)
 
 
 def _contents(attributes: JSON, kind: SpanKind, place: str, options: ReadOptions) -> tuple[JSON, JSON]:
@@ -174,8 +178,7 @@ def error_text(record: Mapping[str, JSON], code: str) -> str | None:
 
 def first_field(record: Mapping[str, JSON], *names: str) -> JSON:
     """The first of these (dotted) fields that is there and is no mapping."""
-    values = (get(record, *name.split(".")) for name in names)
-    return next((value for value in values if value is not None and not isinstance(value, dict)), None)
+    return next((value for value in at_names(record, names) if value is not None and not isinstance(value, dict)), None)
 
 
 def text_field(record: Mapping[str, JSON], *names: str) -> str:

@@ -28,6 +28,8 @@ def trulens_kind(attributes: JSON) -> SpanKind:
 def trulens_contents(attributes: JSON, report: ReadReport) -> tuple[JSON, JSON]:
     """Inputs and outputs: of a function its arguments by name and its result, of the whole run its goal and answer."""
     own = get(attributes, *SCOPE)
+    if own is None:
+        return None, None
     root, search, call = get(own, "record_root"), get(own, "retrieval"), get(own, "call")
     report.strip(".".join((*SCOPE, *_GROUND_TRUTH)), 1 if get(own, *_GROUND_TRUTH) else 0)
     graph = get(own, "graph_node") or get(own, "graph_task")
@@ -43,5 +45,7 @@ def trulens_contents(attributes: JSON, report: ReadReport) -> tuple[JSON, JSON]:
 def trulens_error(attributes: JSON) -> JSON:
     """What went wrong, where TruLens says it in an attribute."""
     own = get(attributes, *SCOPE)
+    if own is None:
+        return None
     places = (("record_root",), ("call",), ("graph_node",), ("graph_task",))
     return first(*(get(own, *place, "error") for place in places))

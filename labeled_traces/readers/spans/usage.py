@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from labeled_traces.json_values import get
+from labeled_traces.json_values import at_names
 from labeled_traces.trace import JSON
 
 _COUNTS = {
@@ -71,7 +71,7 @@ def usage(attributes: JSON) -> dict[str, JSON]:
 
 
 def _count(attributes: JSON, places: tuple[str, ...]) -> int | None:
-    counts = (_whole(get(attributes, *place.split("."))) for place in places)
+    counts = (_whole(value) for value in at_names(attributes, places))
     return next((count for count in counts if count is not None), None)
 
 
@@ -84,5 +84,4 @@ def _whole(value: JSON) -> int | None:
 
 
 def _text(attributes: JSON, places: tuple[str, ...]) -> str | None:
-    values = (get(attributes, *place.split(".")) for place in places)
-    return next((value for value in values if isinstance(value, str) and value), None)
+    return next((value for value in at_names(attributes, places) if isinstance(value, str) and value), None)

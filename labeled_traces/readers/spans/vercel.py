@@ -23,6 +23,8 @@ def vercel_kind(attributes: JSON) -> SpanKind:
 def vercel_contents(attributes: JSON, kind: SpanKind) -> tuple[JSON, JSON]:
     """Inputs and outputs in the form that `Span` describes; None where nothing was recorded."""
     own = get(attributes, "ai")
+    if own is None:
+        return None, None
     if kind is SpanKind.TOOL:
         return decoded(get(own, "toolCall", "args")), decoded(get(own, "toolCall", "result"))
     if kind is SpanKind.EMBEDDING:
