@@ -166,7 +166,8 @@ def read_into(
     with _one_of(files):
         taken = into(said.join(read_rows) if said else read_rows, report)
     if not len(taken):
-        raise report.nothing_read() or TraceError(f"{files[0]}: holds no trace")
+        kept = f": what is there is kept from the judges ({', '.join(report.stripped)})" if report.stripped else ""
+        raise report.nothing_read() or TraceError(f"{files[0]}: holds no trace{kept}")
     if report.counts.get(NO_CONTENT, 0) >= len(taken):
         raise TraceError(
             f"{report.examples[NO_CONTENT][0]}: {NO_CONTENT}, and so is every trace that was read: accepted are spans "

@@ -14,6 +14,7 @@ from labeled_traces.quick_text import is_valid
 from labeled_traces.readers.mending.answers import without_answers
 from labeled_traces.readers.mending.hidden_errors import KIND as HIDDEN_ERROR
 from labeled_traces.readers.mending.hidden_errors import with_hidden_error
+from labeled_traces.readers.mending.tool_names import with_tool_names
 from labeled_traces.readers.report import NO_CONTENT, ReadOptions
 from labeled_traces.readers.spans.langchain import plain_span
 from labeled_traces.trace import JSON, Span, Trace
@@ -127,7 +128,7 @@ def _mend_text(text: str, where: str, options: ReadOptions) -> str:
 
 def build_trace(trace_id: str, spans: Sequence[Span], form: str, where: str, options: ReadOptions) -> Trace:
     """A valid trace out of spans as a source gave them: in any order, with any parents; answers are left out, tools
-    whose output is an error have failed, and LangChain's messages are messages.
+    whose output is an error have failed, LangChain's messages are messages, and results have the names of their tools.
 
     Args:
         spans: their ids and parent ids as the source wrote them.
@@ -137,7 +138,7 @@ def build_trace(trace_id: str, spans: Sequence[Span], form: str, where: str, opt
     if all(value in (None, "", [], {}) for span in spans for value in (span.inputs, span.outputs)):
         options.report.add(NO_CONTENT, f"{where}, trace {trace_id}")
     answerless = without_answers(spans, where, options.report)
-    told = [plain_span(_told_error(span, where, options)) for span in answerless]
+    told = [with_tool_names(plain_span(_told_error(span, where, options))) for span in answerless]
     by_id = _unique(told, form, where, options)
     parents = _parents(by_id, form, where, options)
     children: dict[str | None, list[Span]] = {}

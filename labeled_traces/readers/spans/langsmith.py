@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from labeled_traces.json_values import decoded, first, get
@@ -86,10 +87,14 @@ def _is_agent(name: str, metadata: JSON) -> bool:
 
 
 def _error(value: JSON) -> str:
-    """What went wrong, without the stack that LangSmith writes right behind it."""
+    """What went wrong as other recorders say it, `ValueError: no such city`, without the stack. LangSmith writes the
+    exception's repr and right behind it the stack, which ends with that line, or with notes below it."""
     text = str(value or "unknown error").strip()
-    said = text.partition("Traceback (most recent call last)")[0].strip()
-    return said or text.rpartition("\n")[2].strip() or text
+    said, _, stack = text.partition("Traceback (most recent call last)")
+    kind = re.match(r"(\w+)\(", said.strip())
+    lines = [line.strip() for line in stack.splitlines() if line.strip()]
+    ends = (line for line in reversed(lines) if kind and re.match(rf"(\w+\.)*{kind[1]}(: |$)", line))
+    return next(ends, "") or said.strip() or (lines[-1] if lines else text)
 
 
 def _usage(run: Mapping[str, JSON], extra: JSON, outputs: JSON) -> dict[str, JSON]:

@@ -109,10 +109,30 @@ def test_every_form_of_a_trace_is_the_same_trace(tmp_path: Path, form: str) -> N
         "llm.token_count": {"prompt": 12, "completion": 3, "total": 15},
         "llm.model_name": "m-1-2026",
     }
-    assert (tool.kind, tool.inputs, tool.status, tool.error) == ("TOOL", {"at": "tower"}, "ERROR", "KeyError('tower')")
+    assert (tool.kind, tool.inputs, tool.status, tool.error) == ("TOOL", {"at": "tower"}, "ERROR", "KeyError: 'tower'")
     assert (llm.start, tool.parent_id) == (1767261601.0, "t1")
     assert (row.metadata["session"], row.clean) == ("chat 7", "unknown")
     assert "secret" not in json.dumps([vars(span) for span in row.trace.spans])
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            "ValueError('no')Traceback (most recent call last):\n  f()\nValueError: no\n\nDuring task 'x'",
+            "ValueError: no",
+        ),
+        ("Late(1)Traceback (most recent call last):\n  File x\n\nagent.errors.Late: 1\n", "agent.errors.Late: 1"),
+        ("NodeInterrupt()", "NodeInterrupt()"),
+        ("went wrongTraceback (most recent call last):\n  File x\nOSError: y", "went wrong"),
+        ("Traceback (most recent call last):\n  File x\nOSError: y", "OSError: y"),
+        ("", "unknown error"),
+    ],
+)
+def test_an_error_is_told_without_its_stack(tmp_path: Path, error: str, told: str) -> None:
+    failed = run("t", None, "tool", 0, "t", inputs={"a": 1}, error=error, status="error")
+    (row,), _ = imported(tmp_path / "a.json", [failed])
+    assert row.trace.spans[0].error == told
 
 
 def test_runs_of_several_traces_stand_among_each_other(tmp_path: Path) -> None:
