@@ -17,6 +17,7 @@ from pathlib import Path
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.json_values import NOTHING, decoded, decoded_scalar, either, first, get
 from labeled_traces.readers.files.records import read_files
+from labeled_traces.readers.files.span_store import SpanStore
 from labeled_traces.readers.labels.feedback import Feedback
 from labeled_traces.readers.labels.langfuse import is_score, label_by_scores, load_scores
 from labeled_traces.readers.mending.agents import with_agents
@@ -32,11 +33,12 @@ _ACCEPTED = "accepted is {trace, observations}, {id, observations}, or an observ
 
 @dataclass
 class _Parts:
-    """What is known of one trace: its own record, its observations."""
+    """What is known of one trace: its own record, its observations, where those lie that stand alone."""
 
     where: str
     trace: Mapping[str, JSON]
     observations: list[JSON] = field(default_factory=list)
+    stored: list[int] = field(default_factory=list)
 
 
 def role(record: JSON) -> str | None:
@@ -57,24 +59,26 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
     """
     scores = load_scores(options)
     flat: dict[str, _Parts] = {}
+    store = SpanStore()
     for where, record in read_files(paths, options.report):
         try:
             whole = _whole(record, where)
             if whole is not None:
                 yield where, _row(whole, scores, options)
             else:
-                _add(record, flat, scores, where)
+                _add(record, flat, store, scores, where)
         except TraceError as error:
             options.report.leave_out(error)
     for parts in flat.values():
+        observations = [item for _, item in store.get(parts.stored)]
         try:
-            yield parts.where, _row(parts, scores, options)
+            yield parts.where, _row(replace(parts, observations=observations), scores, options)
         except TraceError as error:
             options.report.leave_out(error)
     scores.refuse_unknown()
 
 
-def _add(record: JSON, flat: dict[str, _Parts], scores: Feedback, where: str) -> None:
+def _add(record: JSON, flat: dict[str, _Parts], store: SpanStore, scores: Feedback, where: str) -> None:
     """Keeps a record that is a part of a trace."""
     if role(record) is None:
         raise TraceError(f"{where}: not a trace of Langfuse: {_ACCEPTED}")
@@ -84,7 +88,7 @@ def _add(record: JSON, flat: dict[str, _Parts], scores: Feedback, where: str) ->
     trace_id = _id_of(record) if _is_observation(record) else str(record.get("id"))
     parts = flat.setdefault(trace_id, _Parts(where, {"id": trace_id}))
     if _is_observation(record):
-        parts.observations.append(record)
+        parts.stored.append(store.put(where, record))
     else:
         parts.trace = record
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.json_values import decoded, first, get
 from labeled_traces.readers.files.records import read_files
+from labeled_traces.readers.files.span_store import SpanStore
 from labeled_traces.readers.labels.feedback import NO_PERSON, Feedback, Said, as_assessments
 from labeled_traces.readers.labels.mlflow import label
 from labeled_traces.readers.mending.agents import with_agents
@@ -36,8 +37,10 @@ _THREAD = ("session_id", "thread_id", "conversation_id")
 
 @dataclass
 class _Runs:
+    """What is known of one trace; its runs lie in the store, with the ids of what they stand in."""
+
     where: str
-    spans: list[Span] = field(default_factory=list)
+    stored: list[int] = field(default_factory=list)
     session: JSON = None
 
 
@@ -58,6 +61,7 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
     """
     feedback = Feedback(options, _is_feedback, lambda row: str(row["run_id"]), "{run_id, key, score, feedback_source}")
     traces: dict[str, _Runs] = {}
+    store = SpanStore()
     for where, record in read_files(paths, options.report):
         try:
             if role(record) is None:
@@ -68,11 +72,13 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
                 feedback.add(record, where)
                 continue
             for run, above in _runs(record):
-                _add(run, above, traces, feedback, where, options)
+                runs = _add(run, traces, feedback, where, options)
+                runs.stored.append(store.put(where, (_alone(run), above)))
         except TraceError as error:
             options.report.leave_out(error)
     for trace_id, runs in traces.items():
-        spans = without_repeated_states(runs.spans)
+        read_runs = (read_run(run, above, where, options) for where, (run, above) in store.get(runs.stored))
+        spans = without_repeated_states(list(read_runs))
         root = Span(trace_id, None, "trace", SpanKind.AGENT)
         trace = build_trace(trace_id, with_agents(spans, root), "none", runs.where, options)
         about = {"source": "langsmith", **({"session": runs.session} if runs.session else {})}
@@ -101,17 +107,11 @@ def _runs(record: JSON) -> Iterator[tuple[Mapping[str, JSON], JSON]]:
 
 
 def _add(
-    run: Mapping[str, JSON],
-    above: JSON,
-    traces: dict[str, _Runs],
-    feedback: Feedback,
-    where: str,
-    options: ReadOptions,
-) -> None:
-    span = read_run(run, above, where, options)
+    run: Mapping[str, JSON], traces: dict[str, _Runs], feedback: Feedback, where: str, options: ReadOptions
+) -> _Runs:
+    """What is known of the run's trace, with what the run says of it."""
     trace_id = str(run.get("trace_id") or ids_by_path(run)[0] or run["id"]).strip()
     runs = traces.setdefault(trace_id, _Runs(where))
-    runs.spans.append(span)
     metadata = decoded(get(decoded(run.get("extra")), "metadata"))
     note_answers(metadata, options.report)
     runs.session = first(runs.session, run.get("thread_id"), *(get(metadata, key) for key in _THREAD))
@@ -119,6 +119,11 @@ def _add(
     for number, row in enumerate(given if isinstance(given, list) else []):
         if isinstance(row, dict):
             feedback.add({**row, "run_id": run["id"]}, f"{where}, feedback[{number}]")
+    return runs
+
+
+def _alone(run: Mapping[str, JSON]) -> dict[str, JSON]:
+    return {key: value for key, value in run.items() if key != "child_runs"}
 
 
 def _labeled(trace: Trace, feedback: Feedback, where: str, options: ReadOptions) -> LabeledTrace:

@@ -15,6 +15,7 @@ from pathlib import Path
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.json_values import decoded, first, get
 from labeled_traces.readers.files.records import read_files
+from labeled_traces.readers.files.span_store import SpanStore
 from labeled_traces.readers.mending.agents import with_agents
 from labeled_traces.readers.mending.repair import build_trace, mend_span, mend_value
 from labeled_traces.readers.report import ReadOptions
@@ -31,11 +32,11 @@ _AUDIO = ("speech", "speech_group", "transcription")
 
 @dataclass
 class _Items:
-    """What is known of one trace."""
+    """What is known of one trace: its own record, where its spans lie."""
 
     where: str
     trace: Mapping[str, JSON] = field(default_factory=dict)
-    spans: list[Mapping[str, JSON]] = field(default_factory=list)
+    stored: list[int] = field(default_factory=list)
 
 
 def role(record: JSON) -> str | None:
@@ -54,19 +55,20 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
     if options.labels:
         raise TraceError(f"{options.labels[0]}: this format has no labels of its own: accepted are its traces alone")
     traces: dict[str, _Items] = {}
+    store = SpanStore()
     for where, record in read_files(paths, options.report):
         try:
-            _add(record, traces, where)
+            _add(record, traces, store, where)
         except TraceError as error:
             options.report.leave_out(error)
     for trace_id, items in traces.items():
-        if not items.spans:
+        if not items.stored:
             options.report.leave_out(TraceError(f"{items.where}, trace {trace_id}: none of its spans is there"))
             continue
-        yield items.where, _row(trace_id, items, options)
+        yield items.where, _row(trace_id, items, list(store.get(items.stored)), options)
 
 
-def _add(record: JSON, traces: dict[str, _Items], where: str) -> None:
+def _add(record: JSON, traces: dict[str, _Items], store: SpanStore, where: str) -> None:
     if role(record) is None:
         raise TraceError(f"{where}: no item of the OpenAI Agents SDK: {_ACCEPTED}")
     is_span = record["object"] == "trace.span"
@@ -76,14 +78,16 @@ def _add(record: JSON, traces: dict[str, _Items], where: str) -> None:
         raise TraceError(f"{where}, {key}: is missing: accepted is any non-empty text")
     items = traces.setdefault(trace_id, _Items(where))
     if is_span:
-        items.spans.append({**record, "where": where})
+        items.stored.append(store.put(where, record))
     else:
         items.trace = record
 
 
-def _row(trace_id: str, items: _Items, options: ReadOptions) -> LabeledTrace:
-    spans = [_span(item, item["where"], options) for item in items.spans]
-    tools = {span.span_id: item["span_data"] for span, item in zip(spans, items.spans, strict=True)}
+def _row(
+    trace_id: str, items: _Items, records: Sequence[tuple[str, Mapping[str, JSON]]], options: ReadOptions
+) -> LabeledTrace:
+    spans = [_span(item, where, options) for where, item in records]
+    tools = {span.span_id: item["span_data"] for span, (_, item) in zip(spans, records, strict=True)}
     root = Span(trace_id, None, str(items.trace.get("workflow_name") or "trace"), SpanKind.AGENT)
     filled = [_with_tools(span, tools.get(span.span_id, {})) for span in with_agents(spans, root)]
     trace = build_trace(trace_id, filled, "none", items.where, options)

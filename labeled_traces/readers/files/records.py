@@ -57,8 +57,8 @@ def read_files(paths: Iterable[Path], report: ReadReport) -> Iterator[tuple[str,
 
 
 def read_records(path: Path, report: ReadReport) -> Iterator[tuple[str, JSON]]:
-    """(place, record) pairs. JSON Lines and Parquet are streamed; an array gives its items; `{"data": [...]}` the items
-    of `data`.
+    """(place, record) pairs. JSON Lines and Parquet are streamed, as are large documents of OTLP; an array gives its
+    items; `{"data": [...]}` the items of `data`.
 
     Raises:
         TraceError: an empty file, or one without JSON; names file and line. Single bad lines are left out.
@@ -105,9 +105,12 @@ def _large_array(path: Path, report: ReadReport) -> Iterator[tuple[str, JSON]]:
             yield f"{path}, record {count}", item
     except TraceError as error:
         try:
-            whole = list(_items(str(path), parse_mended(read_text(path), str(path), report)))
+            value = parse_mended(read_text(path), str(path), report)
         except TraceError:
             raise error from None
+        whole = list(_items(str(path), value))
+        if whole and whole[0][1] is value and count:
+            raise
         yield from whole[count:]
 
 
