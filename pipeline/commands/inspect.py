@@ -11,7 +11,7 @@ from pipeline.commands.reading import add_reading, read_traces
 if TYPE_CHECKING:
     from labeled_traces.readers.report import ReadReport
     from pipeline.inspect.contents import Contents
-    from pipeline.inspect.terminal import Terminal
+    from pipeline.terminal import Terminal
 
 HELP = "Look at labelled traces: statistics and warnings of a data set, or one trace as a tree, as text and its plan."
 EXAMPLES = """\
@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, out: Output) -> int:
     from pipeline.config import PipelineError
     from pipeline.inspect.contents import Contents
-    from pipeline.inspect.terminal import Terminal
+    from pipeline.terminal import Terminal
 
     if args.trace is None and (args.render or args.plan):
         raise PipelineError("--render and --plan are of one trace: accepted with --trace ID")
@@ -69,15 +69,15 @@ def run(args: argparse.Namespace, out: Output) -> int:
 def _show_data(data: list[Contents], report: ReadReport, terminal: Terminal, out: Output) -> None:
     from pipeline.inspect.checks import check
     from pipeline.inspect.statistics import statistics
-    from pipeline.inspect.terminal import printable
     from pipeline.inspect.text import statistics_text, warnings_text
+    from pipeline.terminal import printable
 
     numbers, warned = statistics(data), check(data)
     parts = [statistics_text(numbers, data[0].limit, terminal), warnings_text(warned, terminal)]
     if report.counts:
         parts.append("\n".join(["in reading:", *(f"  {printable(line)}" for line in report.lines())]))
     document = {**numbers, "limit": data[0].limit, "warnings": [one.to_json() for one in warned]}
-    out.result("\n\n".join(parts), {**document, "read": report.to_json()})
+    out.result("\n\n".join(parts), {**document, "read": report.to_json()}, painted=True)
 
 
 def _find(data: list[Contents], name: str) -> Contents:
@@ -95,8 +95,8 @@ def _find(data: list[Contents], name: str) -> Contents:
 
 
 def _show_trace(one: Contents, args: argparse.Namespace, terminal: Terminal, out: Output) -> None:
-    from pipeline.inspect.terminal import printable
     from pipeline.inspect.tree import tree_json, tree_text
+    from pipeline.terminal import printable
 
     parts = [tree_text(one, terminal)]
     document: dict[str, Any] = {"trace_id": one.row.trace_id, "goal": one.goal, "answer": one.answer}
@@ -111,7 +111,7 @@ def _show_trace(one: Contents, args: argparse.Namespace, terminal: Terminal, out
         document["rendered"] = {"text": one.fitted.text, "cut": cut, "spans_left_out": spans}
     text, document["plan"] = _plan(one, args, out)
     parts.append(printable(text))
-    out.result("\n\n".join(parts), document)
+    out.result("\n\n".join(parts), document, painted=True)
 
 
 def _plan(one: Contents, args: argparse.Namespace, out: Output) -> tuple[str, dict[str, Any]]:

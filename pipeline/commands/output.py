@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from judges.redact import hide_in_urls
+from pipeline.terminal import printable
 
 
 class Output:
-    """Results for people go to stdout, or to stderr where stdout belongs to a JSON document; progress to stderr."""
+    """Results for people go to stdout, or to stderr where stdout belongs to a JSON document; progress to stderr.
+    Nothing that is printed can steer a terminal: names and texts come from traces."""
 
     def __init__(self, command: str, *, json_wanted: bool) -> None:
         self._command = command
@@ -22,17 +24,22 @@ class Output:
 
     def say(self, line: str) -> None:
         """Progress."""
-        print(f"{self._command}: {hide_in_urls(line)}", file=sys.stderr, flush=True)
+        print(f"{self._command}: {printable(hide_in_urls(line))}", file=sys.stderr, flush=True)
 
-    def result(self, text: str, document: Any) -> None:
-        """What the command is for, once: as text for people, and as a document where that is wanted."""
-        print(hide_in_urls(text), file=sys.stderr if self._json else sys.stdout, flush=True)
+    def result(self, text: str, document: Any, *, painted: bool = False) -> None:
+        """What the command is for, once: as text for people, and as a document where that is wanted.
+
+        Args:
+            painted: the text has colours, and whoever wrote them has made the rest printable.
+        """
+        text = hide_in_urls(text)
+        print(text if painted else printable(text), file=sys.stderr if self._json else sys.stdout, flush=True)
         self._print_document(document)
 
     def fail(self, kind: str, message: str, code: int) -> int:
         """An error; returns the exit code."""
         message = hide_in_urls(message)
-        print(f"{' '.join(filter(None, ('gpa-judges', self._command)))}: {message}", file=sys.stderr)
+        print(printable(f"{' '.join(filter(None, ('gpa-judges', self._command)))}: {message}"), file=sys.stderr)
         self._print_document({"error": {"kind": kind, "message": message, "exit_code": code}})
         return code
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.commands.output import Output, save_new
+from pipeline.terminal import one_line
 
 if TYPE_CHECKING:
     from pipeline.metrics.estimate import Estimate
@@ -20,6 +21,7 @@ rules: majority (more than half of those who read the run), union, newest, rater
 In an experiment file:  data: {path: data.jsonl, raters: majority}
 """
 _SHOWN = 10
+_NAMED = 20
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +35,8 @@ def run(args: argparse.Namespace, out: Output) -> int:
     from labeled_traces.dataset import Dataset
     from labeled_traces.raters import load
     from pipeline.config import PipelineError
-    from pipeline.metrics.raters import disagreements, rater_agreement
+    from pipeline.metrics.disagreements import disagreements
+    from pipeline.metrics.raters import rater_agreement
 
     if (args.reduce is None) != (args.out is None):
         raise PipelineError("--reduce RULE and --out FILE: accepted are both or none of the two")
@@ -53,37 +56,42 @@ def run(args: argparse.Namespace, out: Output) -> int:
 def _tables(found: Agreement) -> str:
     from pipeline.report.table import INTERVAL, columns
 
-    read = ", ".join(f"{name or '(no name)'} {count}" for name, count in found.read.items())
+    readers = sorted(found.read.items(), key=lambda one: -one[1])
+    read = ", ".join(f"{_named(name)} {count}" for name, count in readers[:_NAMED])
+    read += f" and {len(readers) - _NAMED} more raters" if len(readers) > _NAMED else ""
     head = f"whole runs read: {read or 'nobody is named'}; by two or more: {found.traces}"
-    cells = [
-        [name, *(_cell(found.agreement[name][key]) for key in ("error_raw_agreement", "error_alpha", "span_alpha"))]
-        for name in found.agreement
-    ]
-    lines = [head, "", columns([["all raters", "same verdict", "alpha", "alpha of spans"], *cells])]
-    lines += [
-        f"ordinal alpha, all dimensions: worst impact {_cell(found.agreement['total']['impact_alpha'])}, "
-        f"scores {_cell(found.agreement['total']['score_alpha'])}"
-    ]
     if not found.pairs:
-        return "\n".join([*lines, "", "one rater alone: there is nobody to agree with"])
+        alone = "two or more have labelled, but no trace twice" if len(found.read) > 1 else "one rater alone"
+        why = alone if found.read else "nobody has labelled"
+        return f"{head}\n\n{why}: there is nothing to compare"
+    cells = [[name, *map(_cell, _agreement(parts))] for name, parts in found.agreement.items()]
+    lines = [head, "", columns([["all raters", "same verdict", "alpha", "alpha of spans"], *cells])]
+    total = found.agreement["total"]
+    ordinal = [
+        f"{what} {_cell(total[key])}" for what, key in (("worst impact", "impact_alpha"), ("scores", "score_alpha"))
+    ]
+    lines += [f"ordinal alpha, all dimensions: {', '.join(ordinal)}"]
+    shown = found.pairs[:_SHOWN]
     both = [
-        [
-            " and ".join(name or "(no name)" for name in pair.raters),
-            str(pair.traces),
-            *(_cell(pair.agreement["total"][key]) for key in ("error_raw_agreement", "error_alpha", "span_alpha")),
-        ]
-        for pair in found.pairs
+        [_pair(pair.raters, " and "), str(pair.traces), *map(_cell, _agreement(pair.agreement["total"]))]
+        for pair in shown
     ]
     lines += ["", columns([["two raters", "traces", "same verdict", "alpha", "alpha of spans"], *both])]
+    if left := len(found.pairs) - len(shown) + found.more_pairs:
+        of_all = f" (--json has {len(found.pairs)})" if len(found.pairs) > len(shown) else ""
+        lines += [f"and {left:,} more pairs, which have fewer traces in common{of_all}"]
     ways = [["labels of, found by", "traces", "labels", "same span", "or parent, child"]]
-    for pair in found.pairs:
+    for pair in shown:
         ways += [
-            [" by ".join(name or "(no name)" for name in way), str(pair.traces), *_ceiling(parts["total"])]
-            for way, parts in pair.found_by.items()
+            [_pair(way, " by "), str(pair.traces), *_ceiling(parts["total"])] for way, parts in pair.found_by.items()
         ]
     ways += [[f"all: {name}", "", *_ceiling(parts)] for name, parts in found.ceiling.items()]
     lines += ["", columns(ways), f"in brackets: {INTERVAL}"]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_reasons(found)])
+
+
+def _agreement(parts: dict[str, Estimate]) -> list[Estimate]:
+    return [parts[key] for key in ("error_raw_agreement", "error_alpha", "span_alpha")]
 
 
 def _ceiling(parts: dict[str, Estimate]) -> list[str]:
@@ -94,19 +102,37 @@ def _ceiling(parts: dict[str, Estimate]) -> list[str]:
 def _cell(estimate: Estimate) -> str:
     from pipeline.report.table import with_interval
 
-    return with_interval(estimate) if estimate.value is not None else f"undefined: {estimate.reason}"
+    return with_interval(estimate if estimate.value is not None else None)
+
+
+def _reasons(found: Agreement) -> list[str]:
+    """Why there is no number, where the tables have none."""
+    parts = [*found.agreement.values(), *found.ceiling.values()]
+    for pair in found.pairs[:_SHOWN]:
+        parts += [pair.agreement["total"], *(way["total"] for way in pair.found_by.values())]
+    given = [one.reason for part in parts for one in part.values() if one.value is None and one.reason]
+    reasons = dict.fromkeys(reason.removeprefix("alpha undefined: ") for reason in given)
+    return [f"- undefined: {'; '.join(reasons)}"] if reasons else []
+
+
+def _named(name: str) -> str:
+    return one_line(name) or "(no name)"
+
+
+def _pair(names: tuple[str, str], between: str) -> str:
+    return between.join(map(_named, names))
 
 
 def _listed(differ: list[dict[str, Any]]) -> str:
     more = f", the first {_SHOWN} (all: --json)" if len(differ) > _SHOWN else ""
-    lines = [f"where they disagree: {len(differ)} places{more}"]
+    lines = [f"where they disagree: {len(differ)} place{'' if len(differ) == 1 else 's'}{more}"]
     for row in differ[:_SHOWN]:
         if "scores" in row:
-            said = ", ".join(f"{name or '(no name)'} {score}" for name, score in row["scores"].items())
+            said = ", ".join(f"{_named(name)} {score}" for name, score in row["scores"].items())
             lines.append(f"  trace {row['trace_id']!r}, score of {row['dimension']}: {said}")
             continue
         said = "; ".join(
-            f"{name or '(no name)'}: {', '.join(one['category'] for one in words) or 'nothing'}"
+            f"{_named(name)}: {', '.join(one_line(one['category']) for one in words) or 'nothing'}"
             for name, words in row["said"].items()
         )
         lines.append(f"  trace {row['trace_id']!r}, span {row['span_id'] or 'not named'}: {said}")
@@ -122,6 +148,7 @@ def _document(found: Agreement) -> dict[str, Any]:
         "traces": found.traces,
         "agreement": numbers(found.agreement),
         "ceiling": numbers(found.ceiling),
+        "more_pairs": found.more_pairs,
         "pairs": [
             {
                 "raters": list(pair.raters),

@@ -7,8 +7,8 @@ from typing import Any
 
 from labeled_traces.label import Impact
 from pipeline.inspect.checks import Warned
-from pipeline.inspect.terminal import Terminal, one_line
 from pipeline.report.table import columns
+from pipeline.terminal import Terminal, one_line
 
 _MOST = 12
 _BAR = 40

@@ -12,7 +12,7 @@ from labeled_traces.label import ErrorLabel, ScoreLabel
 from labeled_traces.trace import Span, Trace
 from pipeline.inspect.contents import Contents, tokens_of
 from pipeline.inspect.statistics import NO_NAME
-from pipeline.inspect.terminal import Terminal, columns_of, one_line
+from pipeline.terminal import Terminal, columns_of, one_line
 
 _COLOURS = {"AGENT": "magenta", "LLM": "blue", "TOOL": "cyan", "RETRIEVER": "cyan"}
 _LEAST = 24

@@ -10,10 +10,9 @@ lenient one also accepts the label's parent or child.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, permutations
-from typing import Any
+from itertools import combinations
 
 import numpy as np
 
@@ -33,6 +32,9 @@ from pipeline.metrics.table import Key, match_judgments
 
 NAMES = tuple(DIMENSIONS)
 TOTAL = "total"
+MOST_PAIRS = 100
+"""Of so many pairs of raters there are figures of their own."""
+NOT_BOTH = "no trace that both read"
 Estimates = dict[str, dict[str, Estimate]]
 """Dimension or `total` -> metric -> number."""
 
@@ -49,13 +51,16 @@ class PairOfRaters:
 
 @dataclass(frozen=True)
 class Agreement:
-    """`read`: rater -> how many whole runs. `agreement`: of all raters. `ceiling`: all ordered pairs together."""
+    """`read`: rater -> how many whole runs. `agreement`: of all raters. `ceiling`: all ordered pairs together. `pairs`:
+    those who said something of one trace, with the most such traces first; `more_pairs` further ones are in the figures
+    of all raters only."""
 
     read: Mapping[str, int]
     traces: int
     agreement: Estimates
     ceiling: Estimates
     pairs: tuple[PairOfRaters, ...]
+    more_pairs: int = 0
 
 
 def rater_agreement(rows: Sequence[LabeledTrace], settings: MetricSettings | None = None) -> Agreement:
@@ -63,37 +68,52 @@ def rater_agreement(rows: Sequence[LabeledTrace], settings: MetricSettings | Non
     chosen = settings or MetricSettings()
     names = all_raters(rows)
     readers = [whole_run(row) for row in rows]
-    found = {pair: _found(rows, *pair) for pair in permutations(names, 2)}
     clusters = connected(rows)
+    met = _met(rows)
 
-    def with_intervals(statistics: Mapping[str, Mapping[str, Statistic]]) -> Estimates:
-        return {name: estimates(parts, clusters, chosen) for name, parts in statistics.items()}
+    def with_intervals(parts: Mapping[str, Mapping[str, Statistic]], of: Sequence[str] = clusters) -> Estimates:
+        return {name: estimates(statistics, of, chosen) for name, statistics in parts.items()}
 
-    pairs = [
-        PairOfRaters(
+    def compared(pair: tuple[str, str], places: Sequence[int]) -> PairOfRaters:
+        theirs, of = [rows[t] for t in places], [clusters[t] for t in places]
+        return PairOfRaters(
             pair,
-            sum(set(pair) <= set(those) for those in readers),
-            with_intervals(_agreement(rows, pair)),
-            {way: with_intervals(found[way]) for way in (pair, pair[::-1])},
+            sum(set(pair) <= set(readers[t]) for t in places),
+            with_intervals(_agreement(theirs, pair), of),
+            {way: with_intervals(_found(theirs, *way), of) for way in (pair, pair[::-1])},
         )
-        for pair in combinations(names, 2)
-    ]
+
+    ways = ((places, _found([rows[t] for t in places], *way)) for p, places in met.items() for way in (p, p[::-1]))
     return Agreement(
         read={name: sum(name in those for those in readers) for name in names},
         traces=sum(len(those) > 1 for those in readers),
         agreement=with_intervals(_agreement(rows, names)),
-        ceiling=with_intervals(_summed(list(found.values()))),
-        pairs=tuple(pairs),
+        ceiling=with_intervals(_summed(len(rows), ways)),
+        pairs=tuple(compared(pair, met[pair]) for pair in list(met)[:MOST_PAIRS]),
+        more_pairs=max(0, len(met) - MOST_PAIRS),
     )
+
+
+def _met(rows: Sequence[LabeledTrace]) -> dict[tuple[str, str], list[int]]:
+    """Pairs of raters -> the places of the rows of which both said something; those with the most come first."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for t, row in enumerate(rows):
+        for pair in combinations(all_raters([row]), 2):
+            found.setdefault(pair, []).append(t)
+    return dict(sorted(found.items(), key=lambda one: (-len(one[1]), one[0])))
 
 
 def _agreement(rows: Sequence[LabeledTrace], names: Sequence[str]) -> dict[str, dict[str, Statistic]]:
     """Of these raters: `error` (nominal), `score` and `impact` (ordinal) of a trace, `span` (nominal) of its spans."""
-    shape = (len(rows), len(NAMES), len(names))
+    # Agreement does not ask who said what, so a trace needs a place for each of its own raters, not for all.
+    own = [[name for name in all_raters([row]) if name in names] for row in rows]
+    most = max(map(len, own), default=0)
+    shape = (len(rows), len(NAMES), most)
     error, impact, score = (np.full(shape, -1, dtype=np.intp) for _ in range(3))
     for t, row in enumerate(rows):
-        for r, name in enumerate(names):
-            if name in whole_run(row):
+        readers = whole_run(row)
+        for r, name in enumerate(own[t]):
+            if name in readers:
                 error[t, :, r] = impact[t, :, r] = 0
             for label in row.scores:
                 if label.rater == name:
@@ -104,7 +124,7 @@ def _agreement(rows: Sequence[LabeledTrace], names: Sequence[str]) -> dict[str, 
                 for dimension in mark.dimensions:
                     place = t, NAMES.index(dimension), r
                     error[place], impact[place] = 1, max(impact[place], int(mark.impact))
-    spans, owner = _spans(rows, names)
+    spans, owner = _spans(rows, own, most)
     whole = np.arange(len(rows))
     kinds: list[tuple[str, Ints, int, str, Ints]] = [
         ("error", error, 2, "nominal", whole),
@@ -123,12 +143,13 @@ def _agreement(rows: Sequence[LabeledTrace], names: Sequence[str]) -> dict[str, 
     return result
 
 
-def _spans(rows: Sequence[LabeledTrace], names: Sequence[str]) -> tuple[Ints, Ints]:
-    """(S, D, R) whether a rater marked a span, -1 where they did not read the run; (S) the span's trace."""
-    values: list[Ints] = [np.zeros((0, len(NAMES), len(names)), dtype=np.intp)]
-    for row in rows:
+def _spans(rows: Sequence[LabeledTrace], raters: Sequence[Sequence[str]], most: int) -> tuple[Ints, Ints]:
+    """(S, D, R) whether a rater marked a span, -1 where they did not read the run; (S) the span's trace. `raters`: of
+    each row, at most `most`."""
+    values: list[Ints] = [np.zeros((0, len(NAMES), most), dtype=np.intp)]
+    for row, names in zip(rows, raters, strict=True):
         readers = whole_run(row)
-        given = np.full((len(row.trace.spans), len(NAMES), len(names)), -1, dtype=np.intp)
+        given = np.full((len(row.trace.spans), len(NAMES), most), -1, dtype=np.intp)
         places = {span.span_id: place for place, span in enumerate(row.trace.spans)}
         given[:, :, [r for r, name in enumerate(names) if name in readers]] = 0
         for mark in marked(row):
@@ -159,7 +180,7 @@ def _found(rows: Sequence[LabeledTrace], truth: str, finder: str) -> dict[str, d
     both = [t for t, row in enumerate(rows) if {truth, finder} <= set(whole_run(row))]
     metrics = ("localization", "localization_lenient")
     if not both:
-        none = Statistic(np.zeros((len(rows), 2)), ratio, 0, "no trace that both read")
+        none = Statistic(np.zeros((len(rows), 2)), ratio, 0, NOT_BOTH)
         return {name: dict.fromkeys(metrics, none) for name in (*NAMES, TOTAL)}
     mine = [replace(rows[t], errors=_of(rows[t], truth), scores=(), clean="checked") for t in both]
     said = [_judgments(rows[t], finder) for t in both]
@@ -198,41 +219,17 @@ def _judgments(row: LabeledTrace, rater: str) -> list[Judgment]:
     return result
 
 
-def _summed(parts: Sequence[Mapping[str, Mapping[str, Statistic]]]) -> dict[str, dict[str, Statistic]]:
-    """All ordered pairs of raters as one."""
+def _summed(
+    size: int, parts: Iterable[tuple[Sequence[int], Mapping[str, Mapping[str, Statistic]]]]
+) -> dict[str, dict[str, Statistic]]:
+    """All ordered pairs of raters as one, over `size` rows. `parts`: (places of their rows, what was found) of each."""
     result: dict[str, dict[str, Statistic]] = {}
-    for name, metrics in (parts[0] if parts else {}).items():
-        result[name] = {}
-        for metric, first in metrics.items():
-            same = [part[name][metric] for part in parts]
-            columns = np.sum([one.columns for one in same], axis=0)
-            result[name][metric] = replace(first, columns=columns, n=sum(one.n for one in same))
+    for places, found in parts:
+        for name, metrics in found.items():
+            for metric, one in metrics.items():
+                columns = np.zeros((size, one.columns.shape[1]))
+                old = result.setdefault(name, {}).setdefault(metric, replace(one, columns=columns, n=0))
+                old.columns[places] += one.columns
+                reason = one.reason if old.reason == NOT_BOTH else old.reason
+                result[name][metric] = replace(old, n=old.n + one.n, reason=reason)
     return result
-
-
-def disagreements(rows: Sequence[LabeledTrace]) -> list[dict[str, Any]]:
-    """Spans (None: no span named) of traces with two readers or more whose labels differ in dimension, or are not
-    everybody's; and dimensions with different scores. Each says what every rater said, an empty list for nothing."""
-    result: list[dict[str, Any]] = []
-    for row in rows:
-        readers = whole_run(row)
-        for span_id in dict.fromkeys(error.span_id for error in marked(row)) if len(readers) > 1 else ():
-            said = {name: [error for error in _of(row, name) if error.span_id == span_id] for name in readers}
-            kinds = {frozenset((e.dimensions or (e.category,)) for e in errors) for errors in said.values()}
-            if len(kinds) > 1:
-                words = {name: [_words(error) for error in errors] for name, errors in said.items()}
-                result.append({"trace_id": row.trace_id, "span_id": span_id, "said": words})
-        for name in NAMES:
-            scores = {score.rater: score.score for score in row.scores if score.dimension == name}
-            if len(set(scores.values())) > 1:
-                result.append({"trace_id": row.trace_id, "dimension": name, "scores": scores})
-    return result
-
-
-def _words(error: ErrorLabel) -> dict[str, Any]:
-    return {
-        "dimensions": list(error.dimensions),
-        "category": error.category,
-        "impact": str(error.impact),
-        "description": error.description,
-    }

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pipeline.metrics.estimate import Estimate
 from pipeline.report.words import METRICS, ONE_NUMBER, by_span
 from pipeline.results import HEADLINE, SIDES, Result, StepReport, counted_labels
+from pipeline.terminal import columns_of
 
 MEASURED = (*HEADLINE, "f1", "froc_area", "raw_agreement", "scored_share")
 """What is shown of one suite alone."""
@@ -40,9 +41,12 @@ def metrics_table(metrics: Mapping[str, Estimate], names: Sequence[str]) -> str:
 
 def columns(rows: Sequence[Sequence[str]]) -> str:
     """Left-aligned columns, two blanks apart; the first row is the heading."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
+    widths = [max(columns_of(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = [
+        "  ".join(cell + " " * (width - columns_of(cell)) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    return "\n".join([lines[0], "-" * max(map(columns_of, lines)), *lines[1:]])
 
 
 def steps_table(steps: Sequence[StepReport], *more: Sequence[str]) -> str:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from labeled_traces.dataset import Dataset
+from labeled_traces.dataset import Dataset, LabeledTrace
+from labeled_traces.label import ErrorLabel, Impact
 from labeled_traces.simulated import FaultRates, rate, simulate
+from labeled_traces.trace import Span, Trace
 from pipeline.cli import main
 from pipeline.config import DataConfig, ExperimentConfig, PipelineError, validated
 from pipeline.prepare import load_data
@@ -32,6 +34,47 @@ def test_simulated_raters(data: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert document["pairs"][0]["localization"][1]["labels_of"] == "bob"
     assert 0.5 < document["ceiling"]["total"]["localization"]["value"] < 1
     assert {"trace_id", "span_id", "said"} in [set(row) for row in document["disagreements"]]
+
+
+def saved(path: Path, *rows: LabeledTrace) -> str:
+    Dataset(rows).save(path)
+    return str(path)
+
+
+def run_of(name: str, *errors: ErrorLabel, raters: tuple[str, ...] = ()) -> LabeledTrace:
+    spans = (Span("root", None, "agent", inputs=name, outputs="x"), Span("a", "root", "tool", outputs="y"))
+    return LabeledTrace(Trace(name, spans), errors, clean="checked", raters=raters)
+
+
+def test_nothing_to_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for rows, said in (
+        ([run_of("t")], "nobody has labelled: there is nothing to compare"),
+        ([run_of("t", raters=("ann",))], "one rater alone: there is nothing to compare"),
+        ([run_of("t", raters=("ann",)), run_of("u", raters=("bob",))], "two or more have labelled, but no trace twice"),
+    ):
+        assert main(["raters", saved(tmp_path / "data.jsonl", *rows), "--json"]) == 0
+        shown = capsys.readouterr()
+        assert said in shown.err
+        assert "undefined" not in shown.err
+        assert json.loads(shown.out)["pairs"] == []
+
+
+def test_reasons_stand_once_below_the_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    error = ErrorLabel("a", ("tool_calling",), "c", Impact.LOW, rater="ann")
+    rows = [run_of("t", error, raters=("ann", "bob")), run_of("u", raters=("ann", "bob"))]
+    assert main(["raters", saved(tmp_path / "data.jsonl", *rows)]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("undefined") == 1
+    assert "- undefined: no variation; nothing that two raters have judged; no labels" in shown
+    assert "where they disagree: 1 place\n" in shown
+
+
+def test_names_cannot_steer_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    error = ErrorLabel("a", ("tool_calling",), "\x1b]0;title\x07c", Impact.LOW, rater="\x1b[2Jann\nx")
+    assert main(["raters", saved(tmp_path / "data.jsonl", run_of("t", error, raters=("\u202e日本",)))]) == 0
+    shown = capsys.readouterr().out
+    assert not {"\x1b", "\x07", "\u202e"} & set(shown)
+    assert "�[2Jann x 1, �日本 1" in shown
 
 
 def test_reduced_data_as_a_file_and_in_an_experiment(data: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,9 +14,9 @@ from pipeline.inspect.checks import TRACE_CHECKS, check
 from pipeline.inspect.contents import Contents
 from pipeline.inspect.passages import passages
 from pipeline.inspect.statistics import statistics
-from pipeline.inspect.terminal import Terminal, columns_of
 from pipeline.inspect.text import statistics_text, warnings_text
 from pipeline.inspect.tree import tree_json, tree_text
+from pipeline.terminal import Terminal, columns_of
 
 LIMIT = 24_000
 ASKED = {"messages": [{"role": "user", "content": "go"}], "tools": [{"function": {"name": "search"}}]}

@@ -7,7 +7,8 @@ import pytest
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.label import ErrorLabel, Impact, ScoreLabel
 from labeled_traces.trace import Span, Trace
-from pipeline.metrics.raters import disagreements, rater_agreement
+from pipeline.metrics.disagreements import disagreements
+from pipeline.metrics.raters import rater_agreement
 
 TC, TS = "tool_calling", "tool_selection"
 
@@ -106,3 +107,19 @@ def test_disagreements_name_trace_and_span_and_who_said_what() -> None:
     assert [(one["trace_id"], one["span_id"]) for one in found] == [("2", "a"), ("2", "b"), ("3", "c")]
     said = {"dimensions": [TC], "category": "kind", "impact": "high", "description": ""}
     assert found[0]["said"] == {"ann": [said], "bob": []}
+
+
+def test_a_crowd_is_compared_by_the_pairs_that_met(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixty raters of whom two read each trace: 60 pairs met of 1,770, and their figures are those of the two alone."""
+    names = [f"r{number}" for number in range(60)]
+    crowd = []
+    for number, (one, two) in enumerate(zip(names, [*names[1:], names[0]], strict=True)):
+        marks = [mark(one, "a")] + [mark(two, "a" if number % 2 else "b")] * (number % 3 > 0)
+        crowd.append(row(str(number), *marks, raters=(one, two)))
+    monkeypatch.setattr("pipeline.metrics.raters.MOST_PAIRS", 50)
+    found = rater_agreement(crowd)
+    assert (len(found.pairs), found.more_pairs, {pair.traces for pair in found.pairs}) == (50, 10, {1})
+    # Who marked anything did so in both directions: of 60 + 40 labels 20 pairs are at one span.
+    assert found.ceiling["total"]["localization"].n == 100
+    assert found.ceiling["total"]["localization"].value == pytest.approx(0.4)
+    assert found.agreement[TC]["error_raw_agreement"].value == pytest.approx(40 / 60)
