@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -78,6 +79,11 @@ def decoded_scalar(value: JSON) -> JSON:
         return loads(value) if isinstance(value, str) else value
     except (ValueError, RecursionError):
         return value
+
+
+def text_of(value: JSON) -> str:
+    """A text as it stands, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def loads_or_none(text: str) -> Any:

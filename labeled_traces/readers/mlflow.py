@@ -14,12 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
-from labeled_traces.json_values import get
+from labeled_traces.json_values import get, text_of
 from labeled_traces.readers.files.records import read_files
 from labeled_traces.readers.labels.mlflow import PREFIX, label
 from labeled_traces.readers.mending.repair import build_trace, mend_value
 from labeled_traces.readers.report import ReadOptions
-from labeled_traces.readers.spans.fields import text_of
 from labeled_traces.readers.spans.mlflow import read_spans
 from labeled_traces.readers.spans.mlflow_table import is_row, is_trace, trace_of
 from labeled_traces.task_group import task_group

@@ -21,6 +21,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from labeled_traces.dataset import LabeledTrace
+from labeled_traces.json_values import text_of
 from labeled_traces.label import ErrorLabel, Impact, ScoreLabel
 from labeled_traces.readers import who_and_when
 from labeled_traces.readers.files.records import read_files
@@ -28,7 +29,6 @@ from labeled_traces.readers.labels.joining import Unknown, no_span, refuse_unkno
 from labeled_traces.readers.mending.repair import build_trace, mend_value
 from labeled_traces.readers.report import LABEL, ReadOptions
 from labeled_traces.readers.spans.chat import ROOT, add_raters, step_span, team_spans, turns_of
-from labeled_traces.readers.spans.fields import text_of
 from labeled_traces.task_group import task_group
 from labeled_traces.trace import JSON, Trace, TraceError
 

@@ -20,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
+from labeled_traces.json_values import text_of
 from labeled_traces.label import ErrorLabel, Impact, ScoreLabel
 from labeled_traces.readers.files.records import read_files
 from labeled_traces.readers.labels import agentrx as agentrx_labels
@@ -28,7 +29,6 @@ from labeled_traces.readers.labels.joining import no_span, refuse_unknown
 from labeled_traces.readers.mending.repair import build_trace, mend_value
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.readers.spans.chat import Turn, add_raters, speaker_of, step_span, team_spans, turns_of
-from labeled_traces.readers.spans.fields import text_of
 from labeled_traces.taxonomy import load_taxonomy
 from labeled_traces.trace import JSON, Trace, TraceError
 

@@ -14,6 +14,7 @@ from labeled_traces.dataset import LabeledTrace
 from labeled_traces.json_values import decoded
 from labeled_traces.readers.mending.repair import mend_value
 from labeled_traces.readers.report import ReadOptions
+from labeled_traces.readers.spans.message_parts import content_text
 from labeled_traces.trace import JSON, Span, SpanKind, Trace, TraceError
 
 ROOT = "run"
@@ -157,10 +158,10 @@ def add_raters(row: LabeledTrace, other: LabeledTrace) -> LabeledTrace:
 
 
 def text(message: Mapping[str, JSON]) -> JSON:
-    """The text of a message, also where it is a list of parts."""
+    """The text of a message, also where it is a list of parts, of which pictures and the like are named."""
     content = message.get("content")
     if isinstance(content, list):
-        return "\n".join(str(part.get("text", part)) if isinstance(part, dict) else str(part) for part in content)
+        return "\n".join(map(content_text, content))
     return content
 
 

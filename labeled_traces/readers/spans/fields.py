@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import UTC, datetime
 
@@ -52,11 +51,6 @@ def span_kind(value: JSON) -> SpanKind:
     """An OpenInference kind in any case; UNKNOWN for anything else (OpenTelemetry's `Internal` ...)."""
     name = value.strip().upper() if isinstance(value, str) else ""
     return SpanKind(name) if name in SpanKind.__members__ else SpanKind.UNKNOWN
-
-
-def text_of(value: JSON) -> str:
-    """A text as it stands, anything else as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def status(value: JSON) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from labeled_traces.json_values import decoded, first, get
-from labeled_traces.readers.spans.message_parts import messages_of
+from labeled_traces.readers.spans.message_parts import conversation, messages_of
 from labeled_traces.trace import JSON, SpanKind
 
 _KINDS = {
@@ -114,10 +114,9 @@ def genai_contents(attributes: JSON, kind: SpanKind) -> tuple[JSON, JSON]:
     if system:
         messages = [*messages_of({"role": "system", "parts": system}, "system"), *messages]
     tools = list(_tools(attributes, request))
-    inputs = {"messages": messages, **({"tools": tools} if tools else {})} if messages else None
     return (
-        first(inputs, decoded(get(entity, "input")), _text(attributes, "input")),
-        first({"messages": answers} if answers else None, decoded(get(entity, "output")), _text(attributes, "output")),
+        first(conversation(messages, tools), decoded(get(entity, "input")), _text(attributes, "input")),
+        first(conversation(answers), decoded(get(entity, "output")), _text(attributes, "output")),
     )
 
 

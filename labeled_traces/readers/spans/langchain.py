@@ -11,14 +11,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from labeled_traces.json_values import decoded, get
+from labeled_traces.readers.spans.message_parts import call_of, split_message
+from labeled_traces.readers.spans.messages import KNOWN_ROLES, chat_message
+from labeled_traces.readers.spans.openinference import read_message
 from labeled_traces.trace import JSON, Span, SpanKind
 
-_ROLES = {
-    **dict.fromkeys(("human", "user", "HumanMessage", "HumanMessageChunk"), "user"),
-    **dict.fromkeys(("ai", "assistant", "AIMessage", "AIMessageChunk"), "assistant"),
-    **dict.fromkeys(("system", "developer", "SystemMessage"), "system"),
-    **dict.fromkeys(("tool", "function", "ToolMessage", "FunctionMessage"), "tool"),
-}
 _STATES = (SpanKind.CHAIN, SpanKind.UNKNOWN, SpanKind.AGENT)
 _COMMAND = {"graph", "update", "resume", "goto"}
 
@@ -26,11 +23,12 @@ _COMMAND = {"graph", "update", "resume", "goto"}
 def plain_span(span: Span) -> Span:
     """The span with LangChain's messages as messages; the very same if it has none."""
     if span.kind is SpanKind.TOOL:
-        message = read_message(span.outputs)
-        if message is None or message["role"] != "tool":
+        raw = chat_message(span.outputs)
+        message = _message(raw)
+        if message is None or message[-1]["role"] != "tool":
             return span
-        failed = get(span.outputs, "status") == "error" or get(span.outputs, "data", "status") == "error"
-        return replace(span, outputs=decoded(message["content"]), status="ERROR" if failed else span.status)
+        failed = get(raw, "status") == "error"
+        return replace(span, outputs=decoded(message[-1]["content"]), status="ERROR" if failed else span.status)
     if span.kind not in _STATES:
         return span
     inputs, outputs = _state(span.inputs), _state(span.outputs)
@@ -41,38 +39,9 @@ def plain_span(span: Span) -> Span:
     return replace(span, inputs=inputs, outputs=outputs)
 
 
-def read_message(value: JSON) -> dict[str, JSON] | None:
-    """One message of LangChain's as `Span` has it; None if it is none."""
-    if isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and isinstance(value[1], str):
-        return {"role": _ROLES[value[0]], "content": value[1]} if value[0] in _ROLES else None
-    if not isinstance(value, dict):
-        return None
-    kind, body = value.get("type"), value
-    if kind == "constructor" and isinstance(value.get("kwargs"), dict) and isinstance(value.get("id"), list):
-        kind, body = str(value["id"][-1:] and value["id"][-1]), value["kwargs"]
-    elif isinstance(value.get("data"), dict):
-        body = value["data"]
-    elif "role" in value and kind is None:
-        kind = value["role"]
-    if not isinstance(kind, str) or kind not in _ROLES or "content" not in body:
-        return None
-    message: dict[str, JSON] = {"role": _ROLES[kind], "content": body["content"]}
-    calls = body.get("tool_calls")
-    if isinstance(calls, list) and calls:
-        message["tool_calls"] = [_call(call) for call in calls]
-    for key in ("tool_call_id", "name"):
-        if isinstance(body.get(key), str):
-            message[key] = body[key]
-    return message
-
-
-def _call(call: JSON) -> dict[str, JSON]:
-    if not isinstance(call, dict):
-        return {"id": None, "name": "", "arguments": call}
-    function = call.get("function")
-    held: Mapping[str, JSON] = function if isinstance(function, dict) else call
-    arguments = held.get("args", held.get("arguments"))
-    return {"id": call.get("id"), "name": str(held.get("name") or ""), "arguments": decoded(arguments)}
+def _message(raw: Mapping[str, JSON] | None) -> list[JSON] | None:
+    """What a message says; None if it is none, or of nobody who is known: a state may hold mappings of its own."""
+    return list(split_message(raw, "user")) if str(get(raw, "role")).lower() in KNOWN_ROLES and raw else None
 
 
 def _state(value: JSON) -> JSON:
@@ -94,7 +63,7 @@ def _state(value: JSON) -> JSON:
 
 def _list(items: list[JSON]) -> JSON:
     if items and all(isinstance(item, dict) and {"name", "args"} <= item.keys() for item in items):
-        return {"messages": [{"role": "assistant", "content": None, "tool_calls": [_call(item) for item in items]}]}
+        return {"messages": [read_message({"role": "assistant", "tool_calls": [call_of(item) for item in items]})]}
     messages = _messages(items)
     if messages is not None:
         return {"messages": messages}
@@ -106,13 +75,18 @@ def _list(items: list[JSON]) -> JSON:
 
 def _messages(value: JSON) -> list[JSON] | None:
     """A list of messages, or one that stands alone; None if it is neither."""
-    alone = read_message(value)
+    alone = _message(chat_message(value))
     if alone is not None:
-        return [alone]
+        return alone
     if not isinstance(value, list) or not value:
         return None
-    messages = [read_message(item) for item in value]
-    return None if None in messages else list(messages)
+    found: list[JSON] = []
+    for item in value:
+        messages = _message(chat_message(item))
+        if messages is None:
+            return None
+        found += messages
+    return found
 
 
 def _last(state: JSON) -> JSON:

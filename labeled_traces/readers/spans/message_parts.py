@@ -1,23 +1,32 @@
-"""Chat messages that are made of parts (texts, calls of tools, their results, thoughts), as the GenAI conventions,
-Gemini, Anthropic, Bedrock and Vercel spell them, in the form that `Span` describes."""
+"""One chat message, however a framework writes it, as messages in the form that `Span` describes.
+
+Read are roles in any spelling, contents that are texts or lists of parts (of OpenAI, Anthropic, Bedrock, Google, the
+GenAI conventions, Vercel's AI SDK), and calls of tools beside them. Results of tools, and what a model thought before
+it answered, are messages of their own.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from labeled_traces.json_values import decoded, first, get
+from labeled_traces.json_values import decoded, first, get, text_of
 from labeled_traces.readers.spans.openinference import read_message
 from labeled_traces.trace import JSON
 
-_ROLES = {"model": "assistant", "human": "user", "ai": "assistant"}
-_CALLS = ("tool_call", "tool-call", "tool_use", "function_call")
+ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "chat": "user", "function": "tool"}
+"""Other names of roles."""
+CALLS = ("tool_call", "tool-call", "tool_use", "server_tool_use", "function_call")
+RESULTS = (
+    *("tool_call_response", "tool-result", "tool_result", "function_call_output"),
+    *("web_search_tool_result", "mcp_tool_result"),
+)
+THOUGHTS = ("reasoning", "thinking", "redacted_thinking")
 _CALL_KEYS = ("function_call", "functionCall", "toolUse")
-_RESULTS = ("tool_call_response", "tool-result", "tool_result", "function_call_output")
 _RESULT_KEYS = ("function_response", "functionResponse", "toolResult")
-_IDS = ("id", "toolCallId", "tool_call_id", "toolUseId", "tool_use_id", "call_id")
-_THOUGHTS = ("reasoning", "thinking")
-_MEDIA = ("blob", "uri", "file", "image", "image_url", "input_image", "audio", "video", "document")
+_IDS = ("call_id", "id", "toolCallId", "tool_call_id", "toolUseId", "tool_use_id")
+"""Names of a call's id. OpenAI's Responses API has an id of the item beside that of the call."""
+_MEDIA = ("blob", "uri", "image", "audio", "video", "file", "document", "media")
+"""In the type of a part that shows or plays something."""
 
 
 def messages_of(value: JSON, role: str) -> list[JSON]:
@@ -25,58 +34,109 @@ def messages_of(value: JSON, role: str) -> list[JSON]:
     value = decoded(value)
     items = value if isinstance(value, list) else [] if value in (None, "") else [value]
     raw = (item if isinstance(item, dict) else {"content": item} for item in items)
-    return [message for item in raw for message in _split(item, role)]
+    return [message for item in raw for message in split_message(item, role)]
 
 
-def _split(raw: Mapping[str, JSON], role: str) -> Iterator[JSON]:
-    """A message as `read_message` reads it. Of one with parts the results of tools and what a model thought before it
-    answered are messages of their own."""
-    name = str(raw.get("role") or role)
-    name = _ROLES.get(name, name)
+def conversation(messages: Sequence[JSON], tools: JSON = None) -> JSON:
+    """Messages as the inputs or outputs of a call of a model, with the schemas of its tools; None without messages."""
+    if not messages:
+        return None
+    return {"messages": list(messages), **({"tools": tools} if isinstance(tools, list) and tools else {})}
+
+
+def split_message(raw: Mapping[str, JSON], role: str) -> Iterator[JSON]:
+    """A message, after the results of tools and the thoughts that stand in it.
+
+    Args:
+        role: whose it is where it does not say.
+    """
+    name = str(raw.get("role") or role).lower()
+    name = ROLES.get(name, name)
     parts = raw.get("parts")
     content = raw.get("content", raw.get("text"))
-    if parts is None and isinstance(content, list) and content and all(isinstance(part, dict) for part in content):
+    if parts is None and isinstance(content, list) and all(isinstance(part, dict | str) for part in content):
         parts = content
-    if parts is None:
-        yield read_message({**raw, "role": name, "content": content})
-        return
     texts: list[str] = []
-    thoughts: list[str] = []
-    calls: list[JSON] = list(raw.get("tool_calls") or ())
+    thoughts = [raw[key] for key in ("reasoning_content", "reasoning") if isinstance(raw.get(key), str)]
+    calls = list(_calls(raw))
     results: list[JSON] = []
-    for part in parts if isinstance(parts, list) else [parts]:
-        if (call := _of(part, _CALLS, _CALL_KEYS)) is not None:
-            calls.append(_call(call))
-        elif (result := _of(part, _RESULTS, _RESULT_KEYS)) is not None:
+    for part in parts if isinstance(parts, list) else [] if parts is None else [parts]:
+        if (call := _held(part, CALLS, _CALL_KEYS)) is not None:
+            calls.append(call_of(call))
+        elif (result := _held(part, RESULTS, _RESULT_KEYS)) is not None:
             results.append(_result(result))
+        elif get(part, "type") in THOUGHTS or get(part, "thought") is True:
+            said = first(get(part, "thinking"), get(part, "text"), get(part, "content"), get(part, "summary"), "")
+            thoughts.append(content_text(said))
         else:
-            thought = get(part, "type") in _THOUGHTS or get(part, "thought") is True
-            (thoughts if thought else texts).append(_text_of(part))
+            texts.append(content_text(part))
     yield from results
     if any(thoughts):
         yield read_message({"role": name, "content": "\n".join(["[reasoning]", *filter(None, thoughts)])})
-    text = "\n".join(filter(None, texts)) or None
-    if text is not None or calls or not (results or any(thoughts)):
+    text = content_text(content) if isinstance(content, dict) else content
+    if parts is not None:
+        text = "\n".join(filter(None, texts)) or ("" if parts is content else None)
+    if text or calls or not (results or any(thoughts)):
         outer = {key: raw.get(key) for key in ("name", "tool_call_id")}
         yield read_message({**outer, "role": name, "content": text, "tool_calls": _without_copies(calls)})
 
 
-def _of(part: JSON, types: tuple[str, ...], keys: tuple[str, ...]) -> JSON:
+def content_text(value: JSON) -> str:
+    """The text of a content: a text, a part, or a list of parts; pictures and the like are named, not shown; anything
+    else as JSON."""
+    if isinstance(value, list) and value and all(map(_is_part, value)):
+        return "\n".join(filter(None, map(content_text, value)))
+    if not _is_part(value):
+        return text_of(value)
+    if isinstance(text := get(value, "text"), str):
+        return text
+    kind = str(get(value, "type") or "")
+    media = first(get(value, "inline_data"), get(value, "inlineData"))
+    if media is None and any(word in kind for word in _MEDIA):
+        media = value
+    if isinstance(media, dict):
+        about = (kind or "file", media.get("modality"), *(media.get(key) for key in ("mime_type", "mimeType")))
+        address = first(media.get("url"), get(media, "image_url", "url"), media.get("image_url"))
+        linked = address if isinstance(address, str) and address.startswith("http") else None  # else it is the picture
+        where = first(media.get("uri"), media.get("file_id"), media.get("filename"), linked)
+        return f"[{' '.join(str(word) for word in (*about, where) if word)}]"
+    return text_of(first(get(value, "content"), value))
+
+
+def _is_part(value: JSON) -> bool:
+    return isinstance(value, dict) and ("type" in value or len(value) == 1)
+
+
+def _held(part: JSON, types: tuple[str, ...], keys: tuple[str, ...]) -> JSON:
     """What a part of one of these types holds, None for another part."""
     if not isinstance(part, dict):
         return None
     inner = next((part[key] for key in keys if part.get(key) is not None), None)
-    return part if inner is None and part.get("type") in types else inner
+    named = types is CALLS and "toolName" in part and "type" not in part
+    return part if inner is None and (part.get("type") in types or named) else inner
 
 
-def _call(call: JSON) -> JSON:
+def _calls(raw: Mapping[str, JSON]) -> Iterator[JSON]:
+    """The calls of tools that stand beside a message's content; those of which the arguments are no JSON last."""
+    found = decoded(raw.get("tool_calls")) or get(raw, "additional_kwargs", "tool_calls")
+    rows = found if isinstance(found, list) else []
+    wrong = raw.get("invalid_tool_calls")
+    yield from (
+        call_of({"id": get(row, "id"), **(get(row, "function") or row)}) for row in rows if isinstance(row, dict)
+    )
+    yield from (call_of(row) for row in (wrong if isinstance(wrong, list) else []) if isinstance(row, dict))
+    if not rows and isinstance(raw.get("function_call"), dict):
+        yield call_of(raw["function_call"])
+
+
+def call_of(call: JSON) -> JSON:
+    """A call of a tool as `{id, name, arguments}`, whatever it calls these."""
     if not isinstance(call, dict):
         return {"id": None, "name": None, "arguments": decoded(call)}
-    arguments = next((call[key] for key in ("arguments", "args", "input") if key in call), None)
     return {
         "id": next((call[key] for key in _IDS if call.get(key) is not None), None),
         "name": first(call.get("name"), call.get("toolName")),
-        "arguments": decoded(arguments),
+        "arguments": decoded(first(*(call.get(key) for key in ("arguments", "args", "input")))),
     }
 
 
@@ -88,26 +148,10 @@ def _without_copies(calls: list[JSON]) -> list[JSON]:
 
 def _result(result: JSON) -> JSON:
     if not isinstance(result, dict):
-        return read_message({"role": "tool", "content": _text(result)})
-    given = next((result[key] for key in ("response", "result", "output", "content") if key in result), None)
-    if isinstance(given, dict) and given.keys() == {"type", "value"}:
+        return read_message({"role": "tool", "content": text_of(result)})
+    given = next((result[key] for key in ("response", "result", "output", "content") if key in result), "")
+    if isinstance(given, dict) and given.keys() == {"type", "value"}:  # Vercel's AI SDK
         given = given["value"]
-    if isinstance(given, list) and given and all(isinstance(get(part, "text"), str) for part in given):
-        given = "\n".join(part["text"] for part in given)
     call_id = next((result[key] for key in _IDS if result.get(key) is not None), None)
     name = first(result.get("name"), result.get("toolName"))
-    return read_message({"role": "tool", "content": _text(given), "tool_call_id": call_id, "name": name})
-
-
-def _text_of(part: JSON) -> str:
-    kind = get(part, "type")
-    media = first(get(part, "inline_data"), get(part, "inlineData"), part if kind in _MEDIA else None)
-    if isinstance(media, dict):
-        about = (kind or "file", media.get("modality"), *(media.get(key) for key in ("mime_type", "mimeType")))
-        where = first(media.get("uri"), media.get("file_id"), media.get("filename"))
-        return f"[{' '.join(str(word) for word in (*about, where) if word)}]"
-    return _text(first(get(part, "text"), get(part, "content"), get(part, "thinking"), part))
-
-
-def _text(value: JSON) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return read_message({"role": "tool", "content": content_text(given), "tool_call_id": call_id, "name": name})

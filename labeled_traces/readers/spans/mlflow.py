@@ -10,13 +10,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from labeled_traces.json_values import decoded, decoded_scalar, get
+from labeled_traces.json_values import decoded_scalar, get
 from labeled_traces.readers.mending.original import ORIGINAL
 from labeled_traces.readers.mending.repair import canonical_id, mend_span
 from labeled_traces.readers.report import ReadOptions
-from labeled_traces.readers.spans import langchain
 from labeled_traces.readers.spans.fields import seconds, span_kind, status
-from labeled_traces.readers.spans.openinference import nest, read_message
+from labeled_traces.readers.spans.message_parts import conversation
+from labeled_traces.readers.spans.messages import chat_messages
+from labeled_traces.readers.spans.openinference import nest
 from labeled_traces.readers.spans.otel import error_text
 from labeled_traces.readers.spans.otel import read_spans as read_otel_spans
 from labeled_traces.readers.spans.usage import model_attributes
@@ -154,35 +155,14 @@ def _asked(inputs: JSON, tools: JSON) -> JSON:
     if isinstance(inputs, dict):
         asked = next((inputs[key] for key in ("messages", "input") if inputs.get(key)), None)
     messages = [{"role": "user", "content": asked}] if isinstance(asked, str) and asked is not inputs else None
-    messages = messages or _messages(asked)
-    if messages is None:
+    messages = messages or chat_messages(asked)
+    if not messages:
         return inputs
     system = get(inputs, "system") or get(inputs, "instructions")
     if system:
         messages = [{"role": "system", "content": system}, *messages]
-    schemas = tools or get(inputs, "tools")
-    return {"messages": messages, **({"tools": schemas} if isinstance(schemas, list) and schemas else {})}
+    return conversation(messages, tools or get(inputs, "tools"))
 
 
 def _answered(outputs: JSON) -> JSON:
-    choices, generations = get(outputs, "choices"), get(outputs, "generations")
-    given: JSON = get(outputs, "messages") or [outputs]
-    if isinstance(choices, list):
-        given = [get(choice, "message") for choice in choices]
-    elif isinstance(generations, list):
-        given = [get(one, "message") for some in generations for one in (some if isinstance(some, list) else [some])]
-    messages = _messages(given)
-    return outputs if messages is None else {"messages": messages}
-
-
-def _messages(value: JSON) -> list[JSON] | None:
-    """Chat messages as `Span` has them; None where the value is no list of such."""
-    rows = decoded(value)
-    if isinstance(rows, list) and len(rows) == 1 and isinstance(rows[0], list):  # a batch of one
-        rows = rows[0]
-    if not isinstance(rows, list) or not rows:
-        return None
-    if all(isinstance(row, dict) and isinstance(row.get("role"), str) for row in rows):
-        return [read_message(row) for row in rows]
-    messages = [langchain.read_message(row) for row in rows]
-    return None if None in messages else list(messages)
+    return conversation(chat_messages(outputs, "assistant") or ()) or outputs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from labeled_traces.json_values import decoded, decoded_scalar, first, get
-from labeled_traces.readers.spans.message_parts import messages_of
+from labeled_traces.readers.spans.message_parts import conversation, messages_of
 from labeled_traces.trace import JSON, SpanKind
 
 _CALLS = ("generateText", "streamText", "generateObject", "streamObject")
@@ -45,8 +45,7 @@ def vercel_contents(attributes: JSON, kind: SpanKind) -> tuple[JSON, JSON]:
         named = [{**call, "type": "tool-call"} for call in calls or () if isinstance(call, dict)]
         answers = messages_of({"role": "assistant", "parts": [*parts, *texts, *named]}, "assistant")
     schemas = [decoded(tool) for tool in tools] if isinstance(tools, list) else []
-    inputs = {"messages": messages, **({"tools": schemas} if schemas else {})} if messages else None
-    return inputs, {"messages": answers} if answers else None
+    return conversation(messages, schemas), conversation(answers)
 
 
 def _vectors(own: JSON) -> JSON:

@@ -233,7 +233,7 @@ def test_awkward_messages(tmp_path: Path) -> None:
     row = only(data)
     spans = row.trace.by_id
     assert len(spans) == 7
-    assert spans["step-0"].inputs == "one\ntwo\n{'type': 'image_url'}"
+    assert spans["step-0"].inputs == "one\ntwo\n[image_url]"
     answer = spans["step-1"].outputs["messages"][0]
     assert answer["content"] == "\ufffd\ufffd"
     assert [asked["arguments"] for asked in answer["tool_calls"]] == ["{bad", ["\ufffd"]]

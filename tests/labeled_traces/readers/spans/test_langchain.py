@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from labeled_traces.readers.spans.langchain import plain_span, read_message
+from labeled_traces.readers.spans.langchain import plain_span
 from labeled_traces.trace import JSON, Span, SpanKind
 
 CALL = {"name": "search", "args": {"q": "x"}, "id": "c1", "type": "tool_call"}
@@ -11,26 +11,6 @@ AI = {"type": "ai", "content": "on it", "additional_kwargs": {}, "id": "run-1", 
 AI_READ = {"role": "assistant", "content": "on it", "tool_calls": [READ]}
 HUMAN = {"type": "human", "content": "go"}
 TOOL = {"type": "tool", "content": "[1, 2]", "name": "search", "tool_call_id": "c1", "status": "success"}
-BUILT = {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages", "AIMessage"], "kwargs": AI}
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (AI, AI_READ),
-        ({"type": "ai", "data": AI}, AI_READ),
-        (BUILT, AI_READ),
-        (["user", "go"], {"role": "user", "content": "go"}),
-        ({"role": "user", "content": "go"}, {"role": "user", "content": "go"}),
-        (TOOL, {"role": "tool", "content": "[1, 2]", "tool_call_id": "c1", "name": "search"}),
-        ({"type": "text", "content": "x"}, None),
-        ({"type": "human"}, None),
-        (["a", "b"], None),
-        ("go", None),
-    ],
-)
-def test_messages_in_all_their_forms(given: JSON, message: JSON) -> None:
-    assert read_message(given) == message
 
 
 def span(inputs: JSON, outputs: JSON = None, kind: SpanKind = SpanKind.CHAIN) -> Span:
@@ -68,6 +48,19 @@ def test_a_tools_result_is_what_it_gave_back() -> None:
     failed = span({"q": "x"}, {**TOOL, "status": "error", "content": "no such page"}, SpanKind.TOOL)
     assert (failed.status, failed.outputs) == ("ERROR", "no such page")
     assert span({"q": "x"}, AI, SpanKind.TOOL).outputs == AI, "what an agent said that was called as a tool"
+
+
+def test_what_stands_in_the_parts_of_a_message_is_shown_as_in_a_models_own_span() -> None:
+    said = {"type": "ai", "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "done"}]}
+    found = span({"messages": [said]}).inputs["messages"]
+    assert [message["content"] for message in found] == ["[reasoning]\nhm", "done"]
+    given = span({"q": "x"}, {**TOOL, "content": [{"type": "text", "text": "4"}]}, SpanKind.TOOL)
+    assert given.outputs == "4"
+
+
+def test_a_mapping_of_nobody_who_is_known_is_no_message() -> None:
+    given = Span("a", None, "node", SpanKind.CHAIN, inputs={"messages": [{"role": "critic", "content": "no"}]})
+    assert plain_span(given) is given
 
 
 def test_a_models_own_span_is_left_alone() -> None:
