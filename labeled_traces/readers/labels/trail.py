@@ -9,11 +9,13 @@ from labeled_traces.dataset import LabeledTrace
 from labeled_traces.label import ErrorLabel, Impact
 from labeled_traces.readers.files.records import read_files
 from labeled_traces.readers.labels.joining import Unknown, no_span, refuse_unknown
+from labeled_traces.readers.mending.original import ORIGINAL
 from labeled_traces.readers.mending.repair import canonical_id, mend_value
 from labeled_traces.readers.report import LABEL, ReadOptions
 from labeled_traces.task_group import task_group
 from labeled_traces.trace import JSON, Trace, TraceError
 
+WITHOUT = "trace without annotation"
 ID_FORM = "hex"
 """How OpenInference writes the ids of traces and spans, see `canonical_id`."""
 
@@ -31,6 +33,8 @@ class Annotations:
     options: ReadOptions
     by_trace: dict[str, list[tuple[str, Mapping[str, JSON]]]] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
+    bare: list[str] = field(default_factory=list)
+    """Traces of which nothing was said here; a converted file has its labels elsewhere."""
 
     @classmethod
     def load(cls, options: ReadOptions) -> Annotations:
@@ -66,8 +70,8 @@ class Annotations:
         key = canonical_id(trace.trace_id, ID_FORM)
         self.used.add(key)
         found = self.by_trace.get(key, [])
-        if not found:
-            self.options.report.add("trace without annotation", f"{where}, trace {trace.trace_id}")
+        if not found and not any(ORIGINAL in span.attributes for span in trace.spans):
+            self.bare.append(f"{where}, trace {trace.trace_id}")
         spans = {canonical_id(span.span_id, ID_FORM): span.span_id for span in reversed(trace.spans)}
         errors: list[ErrorLabel] = []
         scores: list[JSON] = []
@@ -93,7 +97,13 @@ class Annotations:
         )
 
     def report_unused(self) -> None:
-        """Raises: TraceError, see `refuse_unknown`."""
+        """When all traces are read: of which nothing was said although something was said of others.
+
+        Raises:
+            TraceError: annotations that no trace took, see `refuse_unknown`.
+        """
+        for where in self.bare if self.by_trace else ():
+            self.options.report.add(WITHOUT, where)
         unused = ((key, found) for key, found in self.by_trace.items() if key not in self.used)
         refuse_unknown(
             self.options,

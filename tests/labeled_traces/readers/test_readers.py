@@ -291,7 +291,7 @@ def test_foreign_files_in_a_folder_are_named(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"\x00\xff")
     (row,), report = read(tmp_path)
     assert row.trace_id == "ab"
-    assert report.counts == {OTHER_FILE: 3, FILE: 3, "trace without annotation": 1}
+    assert report.counts == {OTHER_FILE: 3, FILE: 3}
     assert [Path(name).name for name in report.examples[OTHER_FILE]] == [".DS_Store", "README.md", "scores.csv"]
     assert all(name in "".join(report.lines()) for name in ("package.json", "broken.json", "image.json"))
     assert sniff(tmp_path) == "trail"
@@ -317,7 +317,7 @@ def test_traces_without_any_content_are_reported_and_alone_an_error(tmp_path: Pa
     empty = {"trace_id": "ef", "spans": [{"span_id": "cd", "span_name": "x", "span_attributes": {"output.value": ""}}]}
     data, report = read(write(tmp_path / "a.json", [NESTED, empty]))
     assert len(data) == 2
-    assert report.counts == {NO_CONTENT: 1, "trace without annotation": 2}
+    assert report.counts == {NO_CONTENT: 1}
     with pytest.raises(TraceError, match=r"trace ef: trace without any input or output.*accepted are spans with"):
         read(write(tmp_path / "a.json", [empty]))
 

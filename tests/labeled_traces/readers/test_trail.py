@@ -9,8 +9,10 @@ import pytest
 from labeled_traces.dataset import Dataset, LabeledTrace
 from labeled_traces.label import Impact
 from labeled_traces.readers import read
+from labeled_traces.readers.labels.trail import WITHOUT
 from labeled_traces.readers.report import ReadReport
 from labeled_traces.trace import JSON, TraceError
+from labeled_traces.writers import write
 
 TRACE_ID = "18efa24e637b9423f34180d1f2041d3e"
 SECRET = "the-gold-answer-is-forty-two"
@@ -238,7 +240,32 @@ def test_no_errors_means_checked_and_no_annotation_means_unknown(tmp_path: Path)
     assert (row.errors, row.clean) == ((), "checked")
     row, report = import_one(tmp_path, trail_trace())
     assert (row.errors, row.clean) == ((), "unknown")
-    assert report.counts["trace without annotation"] == 1
+    assert WITHOUT not in report.counts
+
+
+def test_a_trace_without_annotation_is_told_where_others_have_one(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(trail_trace()))
+    (tmp_path / "b.json").write_text(json.dumps({**trail_trace(), "trace_id": "ab" * 16}))
+    (tmp_path / "labels.json").write_text(json.dumps(annotation()))
+    data, report = read(tmp_path)
+    assert [row.clean for row in data] == ["checked", "unknown"]
+    assert report.counts[WITHOUT] == 1
+    assert report.examples[WITHOUT] == [f"{tmp_path / 'b.json'}, line 1, trace {'ab' * 16}"]
+    (tmp_path / "labels.json").unlink()
+    (tmp_path / "labels.csv").write_text(f"trace_id,category\n{TRACE_ID},Goal Deviation\n")
+    assert WITHOUT not in read([tmp_path / "a.json", tmp_path / "b.json"], labels=tmp_path / "labels.csv")[1].counts
+
+
+def test_a_converted_trace_has_its_labels_with_it(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(trail_trace()))
+    (tmp_path / "labels.json").write_text(json.dumps(annotation()))
+    (row,), _ = read(tmp_path)
+    write([row], "otlp", tmp_path / "b.json")
+    other = annotation(trace_id="ab" * 16)
+    (tmp_path / "labels.json").write_text(json.dumps(other))
+    (again,), report = read(tmp_path / "b.json", labels=tmp_path / "labels.json", allow_missing=True)
+    assert (again.errors, again.clean) == (row.errors, row.clean)
+    assert WITHOUT not in report.counts
 
 
 def test_annotations_join_by_file_name_and_several_raters_are_kept(tmp_path: Path) -> None:

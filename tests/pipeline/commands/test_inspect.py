@@ -71,7 +71,9 @@ def test_what_is_not_accepted(words: list[str], said: str, capsys: pytest.Captur
 
 def test_raw_files_before_they_are_imported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     span = {"name": "a", "context": {"trace_id": "0x" + "a" * 32, "span_id": "0x" + "b" * 16}}
-    (tmp_path / "spans.jsonl").write_text(json.dumps({**span, "attributes": {"input.value": "hi"}}))
+    (tmp_path / "spans.jsonl").write_text(
+        json.dumps({**span, "start_time": "soon", "attributes": {"input.value": "hi"}})
+    )
     assert main(["inspect", str(tmp_path / "spans.jsonl")]) == 0
     shown = capsys.readouterr().out
     assert "trace without a final answer" in shown

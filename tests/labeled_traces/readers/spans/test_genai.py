@@ -104,7 +104,7 @@ def test_parts_that_are_no_answer_are_not_in_it() -> None:
 def test_google_adk(shared_data: Path) -> None:
     for name in ("readablespan.jsonl", "otlp_json.json", "otlp_protojson.json"):
         (row,), report = read(shared_data / "formats" / "captured" / f"google_adk_{name}")
-        assert report.counts == {"trace without annotation": 1, HIDDEN_ERROR: 1, GOAL: 1, ANSWER: 1}
+        assert report.counts == {HIDDEN_ERROR: 1, GOAL: 1, ANSWER: 1}
         models = [span for span in row.trace.spans if span.kind is SpanKind.LLM]
         tools = [span for span in row.trace.spans if span.kind is SpanKind.TOOL]
         assert [span.name for span in tools] == ["get_weather", "get_weather"]
