@@ -203,38 +203,93 @@ def _tau(run: Run) -> dict[str, Any]:
     return {"task_id": run.number, "trial": 0, "reward": 1.0, "traj": messages, "info": {"task": {"outputs": []}}}
 
 
+def _langfuse(run: Run) -> dict[str, Any]:
+    trace = {"id": f"{run.number:032x}", "name": "agent", "timestamp": "2024-05-01T00:00:00Z", "sessionId": None}
+    return {"trace": trace, "observations": [_observation(item) for item in _flat(run)]}
+
+
+def _observation(item: dict[str, Any]) -> dict[str, Any]:
+    kind = {"LLM": "GENERATION"}.get(item["kind"], item["kind"])
+    is_model = kind == "GENERATION"
+    return {
+        "id": item["span_id"],
+        "traceId": item["trace_id"],
+        "parentObservationId": item["parent_id"],
+        "type": kind,
+        "name": item["name"],
+        "startTime": f"2024-05-01T00:00:{item['start'] % 60:02}.000Z",
+        "endTime": f"2024-05-01T00:00:{item['start'] % 60:02}.750Z",
+        "input": item["inputs"],
+        "output": item["outputs"]["messages"][0] if is_model else item["outputs"],
+        "level": "DEFAULT",
+        "metadata": None,
+        **({"model": "gpt-x", "usageDetails": {"input": 1_200, "output": 80, "total": 1_280}} if is_model else {}),
+    }
+
+
+def _langsmith(item: dict[str, Any]) -> dict[str, Any]:
+    kind = {"AGENT": "chain"}.get(item["kind"], item["kind"].lower())
+    return {
+        "id": item["span_id"],
+        "trace_id": item["trace_id"],
+        "parent_run_id": item["parent_id"],
+        "run_type": kind,
+        "name": "LangGraph" if kind == "chain" else item["name"],
+        "start_time": f"2024-05-01T00:00:{item['start'] % 60:02}.000000",
+        "end_time": f"2024-05-01T00:00:{item['start'] % 60:02}.750000",
+        "inputs": {"input": item["inputs"]} if isinstance(item["inputs"], str) else item["inputs"],
+        "outputs": {"output": item["outputs"]} if isinstance(item["outputs"], str) else item["outputs"],
+        "status": "success",
+        "extra": {"metadata": {"ls_model_name": "gpt-x"}} if kind == "llm" else {},
+    }
+
+
 def _lines(records: Iterator[Any]) -> Iterator[str]:
     return (json.dumps(record) + "\n" for record in records)
 
 
-def _array(records: Iterator[Any]) -> Iterator[str]:
-    """One array; its last item is written with its end when the file is closed, see `write`."""
+def _document(start: str, records: Iterator[Any]) -> Iterator[str]:
+    """One JSON value; its end is written when the file is closed, see `write`."""
     for number, record in enumerate(records):
-        yield ("[" if number == 0 else ",\n") + json.dumps(record)
+        yield (start if number == 0 else ",\n") + json.dumps(record)
 
 
 def _mixed(seed: int) -> Iterator[dict[str, Any]]:
     """Spans of twenty traces in turn, as a collector gets them from agents that work at the same time."""
+    return (item for turn in _turns(seed) for item in turn)
+
+
+def _turns(seed: int) -> Iterator[list[dict[str, Any]]]:
     source = runs(seed)
     while True:
         groups = [list(_flat(next(source))) for _ in range(20)]
-        yield from (_otlp(list(turn)) for turn in zip(*groups, strict=True))
+        yield from (list(turn) for turn in zip(*groups, strict=True))
 
 
 FORMS: dict[str, Callable[[int], Iterator[str]]] = {
     "dataset": lambda seed: _lines(to_json(row_of(run)) for run in runs(seed)),
-    "dataset-array": lambda seed: _array(to_json(row_of(run)) for run in runs(seed)),
+    "dataset-array": lambda seed: _document("[", (to_json(row_of(run)) for run in runs(seed))),
     "otlp": lambda seed: _lines(_otlp(list(_flat(run))) for run in runs(seed)),
-    "otlp-mixed": lambda seed: _lines(_mixed(seed)),
+    "otlp-mixed": lambda seed: _lines(_otlp(turn) for turn in _turns(seed)),
+    "otlp-document": lambda seed: _document(
+        '{"resourceSpans": [', (_otlp(list(_flat(run)))["resourceSpans"][0] for run in runs(seed))
+    ),
     "openinference": lambda seed: _lines(_readable_span(item) for run in runs(seed) for item in _flat(run)),
     "mlflow": lambda seed: _lines(_mlflow(run) for run in runs(seed)),
-    "mlflow-array": lambda seed: _array(_mlflow(run) for run in runs(seed)),
-    "agentrx": lambda seed: _array(_tau(run) for run in runs(seed)),
+    "mlflow-array": lambda seed: _document("[", (_mlflow(run) for run in runs(seed))),
+    "langfuse": lambda seed: _lines(_langfuse(run) for run in runs(seed)),
+    "langfuse-mixed": lambda seed: _document('{"data": [', map(_observation, _mixed(seed))),
+    "langsmith-mixed": lambda seed: _lines(map(_langsmith, _mixed(seed))),
+    "agentrx": lambda seed: _document("[", (_tau(run) for run in runs(seed))),
 }
 """Name -> the pieces of a file, without end."""
 
 
-ARRAYS = ("dataset-array", "mlflow-array", "agentrx")
+DOCUMENTS = {
+    **dict.fromkeys(("dataset-array", "mlflow-array", "agentrx"), "]\n"),
+    **dict.fromkeys(("otlp-document", "langfuse-mixed"), "]}\n"),
+}
+"""The forms that are one JSON value a file -> how it ends; the others are JSON Lines."""
 
 
 def write(path: Path, form: str, megabytes: float, seed: int = 0) -> None:
@@ -245,5 +300,4 @@ def write(path: Path, form: str, megabytes: float, seed: int = 0) -> None:
             size += file.write(piece)
             if size >= megabytes * 1e6:
                 break
-        if form in ARRAYS:
-            file.write("]\n")
+        file.write(DOCUMENTS.get(form, ""))

@@ -1,12 +1,16 @@
 """The time that import takes against `json.loads` of the same bytes, and its memory, on generated traces.
 
-Each import is a process of its own: reading, labels, repairs, answers and writing. Times are of the CPU.
+Each run is a process of its own, `json.loads` and import in turn, of a file just written. Times are of the
+CPU, without the start of Python: the medians of `--repeats`. Import is all that the command does: reading (with
+parsing), making traces (with repairs and the search for answers), writing. `json.loads` reads line by line, or a
+document at once.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -14,61 +18,92 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.generated_traces import ARRAYS, FORMS, write
+from experiments.generated_traces import DOCUMENTS, FORMS, write
 
 
 @dataclass(frozen=True)
 class Measured:
-    """`loads`, `start` and `whole`: CPU seconds of json.loads, of an import of one trace, of the whole import."""
+    """CPU seconds of json.loads, and of import by parts; `peak`: megabytes of memory of import."""
 
     form: str
     megabytes: float
     loads: float
-    start: float
-    whole: float
+    reading: float
+    traces: float
+    writing: float
     peak: float
 
     @property
+    def whole(self) -> float:
+        return self.reading + self.traces + self.writing
+
+    @property
     def ratio(self) -> float:
-        """Without the time that Python needs to start, which does not grow with the data."""
-        return (self.whole - self.start) / self.loads
+        return self.whole / self.loads
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m experiments.import_traces", description=__doc__)
     parser.add_argument("--megabytes", type=float, default=100, help="of each form (100)")
     parser.add_argument("--formats", nargs="+", choices=tuple(FORMS), default=tuple(FORMS))
+    parser.add_argument(
+        "--repeats", type=int, default=3, metavar="N", help="runs of each, of which the median counts (3)"
+    )
     parser.add_argument("--json", action="store_true", help="print one document; the table goes to stderr")
     args = parser.parse_args()
     shown = sys.stderr if args.json else sys.stdout
-    print(f"{'format':15}{'MB':>8}{'json.loads s':>14}{'import s':>10}{'ratio':>7}{'peak MB':>9}", file=shown)
+    names = ("format", "MB", "json.loads s", "import s", "ratio", "reading", "traces", "writing", "peak MB")
+    print("{:16}{:>7}{:>14}{:>10}{:>7}{:>10}{:>8}{:>9}{:>9}".format(*names), file=shown)
     found = []
     for form in args.formats:
-        row = _measured(form, args.megabytes)
+        row = _measured(form, args.megabytes, args.repeats)
         found.append(row)
-        said = f"{form:15}{row.megabytes:8,.0f}{row.loads:14.2f}{row.whole - row.start:10.2f}{row.ratio:7.1f}"
-        print(f"{said}{row.peak:9,.0f}", file=shown, flush=True)
+        times = f"{row.loads:14.2f}{row.whole:10.2f}{row.ratio:7.1f}"
+        parts = f"{row.reading:10.2f}{row.traces:8.2f}{row.writing:9.2f}"
+        print(f"{form:16}{row.megabytes:7,.0f}{times}{parts}{row.peak:9,.0f}", file=shown, flush=True)
     if args.json:
-        print(json.dumps([{**asdict(row), "ratio": row.ratio} for row in found], indent=2))
+        print(json.dumps([{**asdict(row), "whole": row.whole, "ratio": row.ratio} for row in found], indent=2))
 
 
-def _measured(form: str, megabytes: float) -> Measured:
+def _measured(form: str, megabytes: float, repeats: int) -> Measured:
     with tempfile.TemporaryDirectory() as folder:
         one, many = Path(folder, "one.json"), Path(folder, "many.json")
         write(one, form, 0)
         write(many, form, megabytes)
-        loads = _in_process(_LOADS, str(many), str(form in ARRAYS))
-        begun, ended = (_in_process(_IMPORT, str(path), f"{folder}/out.jsonl") for path in (one, many))
-        return Measured(form, many.stat().st_size / 1e6, loads["cpu"], begun["cpu"], ended["cpu"], ended["peak"])
+        codes = {"reading": _READING, "traces": _TRACES, "whole": _IMPORT}
+        started = {name: _in_process(code, str(one), f"{folder}/out.jsonl")["cpu"] for name, code in codes.items()}
+        times: dict[str, list[float]] = {name: [] for name in ("loads", *codes)}
+        peak = 0.0
+        for _ in range(repeats):
+            times["loads"].append(_in_process(_LOADS, str(many), str(form in DOCUMENTS))["cpu"])
+            for name, code in codes.items():
+                run = _in_process(code, str(many), f"{folder}/out.jsonl")
+                times[name].append(run["cpu"] - started[name])
+                peak = max(peak, run["peak"])
+        loads, reading, traces, whole = (statistics.median(times[name]) for name in ("loads", *codes))
+        return Measured(form, many.stat().st_size / 1e6, loads, reading, traces - reading, whole - traces, peak)
 
 
 _LOADS = """
 import json
+started = time.process_time()
 with open(sys.argv[1], "rb") as file:
-    started = time.process_time()
     for text in [file.read()] if sys.argv[2] == "True" else file:
         json.loads(text)
-    cpu = time.process_time() - started
+cpu = time.process_time() - started
+"""
+_READING = """
+from pathlib import Path
+from labeled_traces.readers.files.records import read_files
+from labeled_traces.readers.report import ReadReport
+for _ in read_files([Path(sys.argv[1])], ReadReport()):
+    pass
+cpu = time.process_time()
+"""
+_TRACES = """
+from labeled_traces.readers import read_into
+read_into(lambda rows, report: [place for place, _ in rows], sys.argv[1])
+cpu = time.process_time()
 """
 _IMPORT = """
 import contextlib, io
