@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from labeled_traces.json_values import NOTHING, get
-from labeled_traces.readers.spans.messages import last_text, text_of_user
+from labeled_traces.json_values import NOTHING
+from labeled_traces.readers.mending.requests import model_calls, reply_text, request_text
 from labeled_traces.trace import Span, SpanKind
 
 _OUTER = (SpanKind.CHAIN, SpanKind.UNKNOWN)
@@ -43,28 +43,13 @@ def with_agents(spans: Sequence[Span], root: Span) -> list[Span]:
 def _with_goal(agent: Span, children: dict[str | None, list[Span]]) -> Span:
     if agent.inputs not in NOTHING and agent.outputs not in NOTHING:
         return agent
-    calls = _calls(agent, children, deep=False) or _calls(agent, children, deep=True)
+    calls = model_calls(agent, lambda span_id: children.get(span_id, ()))
     if all(call.start is not None for call in calls):
         calls.sort(key=lambda call: call.start or 0.0)
-    goals = (text_of_user(get(call.inputs, "messages")) for call in calls)
-    said = get(calls[-1].outputs, "messages") if calls and agent.status != "ERROR" else None
-    answer = None if any(get(message, "tool_calls") for message in said or []) else last_text(said)
+    goals = (request_text(call.inputs) for call in calls)
+    answer = reply_text(calls[-1].outputs) if calls and agent.status != "ERROR" else None
     return replace(
         agent,
         inputs=next(filter(None, goals), agent.inputs) if agent.inputs in NOTHING else agent.inputs,
         outputs=answer or agent.outputs if agent.outputs in NOTHING else agent.outputs,
     )
-
-
-def _calls(agent: Span, children: dict[str | None, list[Span]], deep: bool) -> list[Span]:
-    """The calls of a model below an agent; `deep`: also those of other agents below it."""
-    found, seen, stack = [], {agent.span_id}, [*children.get(agent.span_id, ())]
-    while stack:
-        span = stack.pop(0)
-        if span.span_id in seen or (span.kind is SpanKind.AGENT and not deep):
-            continue
-        seen.add(span.span_id)
-        if span.kind is SpanKind.LLM:
-            found.append(span)
-        stack += children.get(span.span_id, ())
-    return found

@@ -3,10 +3,10 @@ tools, schemas of tools that are known by name. What is put in its place is coun
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from labeled_traces.json_values import NOTHING, decoded, get
+from labeled_traces.readers.mending.requests import calls_in, messages_in, model_calls, reply_text, request_text
 from labeled_traces.readers.report import ReadReport
 from labeled_traces.trace import JSON, Span, SpanKind, Trace
 
@@ -14,8 +14,6 @@ GOAL = "agent that recorded no goal, taken from its first request to a model"
 ANSWER = "agent that recorded no answer, taken from the last reply of its model"
 ARGUMENTS = "tool that recorded no arguments by name, taken from the call"
 RESULT = "tool that recorded no result, taken from what the model was told"
-_FOR_CONTEXT = "For context:"
-"""How Google's ADK begins what it tells an agent of other agents, as if a user said it."""
 
 
 def recovered(trace: Trace, where: str, report: ReadReport) -> Trace:
@@ -64,8 +62,8 @@ class _Known:
                 if len(schema) > len(known.tools.get(span.name, ())):
                     known.tools[span.name] = schema
             if span.kind is SpanKind.LLM:
-                for message in (*_messages(span.inputs), *_messages(span.outputs)):
-                    known.calls.update({str(call["id"]): call for call in _calls(message) if call.get("id")})
+                for message in (*messages_in(span.inputs), *messages_in(span.outputs)):
+                    known.calls.update({str(call["id"]): call for call in calls_in(message) if call.get("id")})
                     if message.get("role") == "tool" and message.get("tool_call_id"):
                         known.results[str(message["tool_call_id"])] = message.get("content")
         return known
@@ -75,7 +73,7 @@ class _Known:
         if isinstance(span.inputs, dict):
             return span.inputs
         above = trace.by_id[span.parent_id].inputs if span.parent_id is not None else None
-        around = [call for message in _messages(above) for call in _calls(message)]
+        around = [call for message in messages_in(above) for call in calls_in(message)]
         call = self.calls.get(str(span.attributes.get("tool_call.id")))
         if call is None and [one.get("name") for one in around] == [span.name]:
             call = around[0]
@@ -93,16 +91,16 @@ class _Known:
 
 
 def _agent(trace: Trace, agent: Span, known: _Known) -> Span:
-    calls = list(_model_calls(trace, agent, deep=False)) or list(_model_calls(trace, agent, deep=True))
+    calls = model_calls(agent, trace.children)
     inputs, outputs = agent.inputs, agent.outputs
     if inputs in NOTHING:
-        inputs = next((goal for call in calls if (goal := _goal(call.inputs))), inputs)
+        inputs = next((goal for call in calls if (goal := request_text(call.inputs))), inputs)
     elif calls and _is_said(inputs, calls[:1]):
-        inputs = _goal(inputs) or inputs
+        inputs = request_text(inputs) or inputs
     if outputs in NOTHING and agent.status != "ERROR" and calls:
-        outputs = _answer(calls[-1].outputs) or outputs
+        outputs = reply_text(calls[-1].outputs) or outputs
     elif calls and _is_said(outputs, calls):
-        outputs = _answer(outputs) or outputs
+        outputs = reply_text(outputs) or outputs
     return replace(agent, inputs=_with_role(agent, inputs, known, alone=not calls), outputs=outputs)
 
 
@@ -119,52 +117,14 @@ def _with_role(agent: Span, goal: JSON, known: _Known, alone: bool) -> JSON:
     return {"messages": messages if goal not in NOTHING else [], **about}
 
 
-def _model_calls(trace: Trace, agent: Span, deep: bool) -> Iterator[Span]:
-    """The calls of a model below an agent in their order; `deep`: also those of agents below it."""
-    stack = [*reversed(trace.children(agent.span_id))]
-    while stack:
-        span = stack.pop()
-        if span.kind is SpanKind.LLM:
-            yield span
-        if deep or span.kind is not SpanKind.AGENT:
-            stack += reversed(trace.children(span.span_id))
-
-
-def _goal(inputs: JSON) -> JSON:
-    """What a user said last."""
-    if isinstance(inputs, str):
-        return inputs
-    said = [message.get("content") for message in _messages(inputs) if message.get("role") == "user"]
-    texts = [text for text in said if isinstance(text, str) and text]
-    return next((text for text in reversed(texts) if not text.startswith(_FOR_CONTEXT)), None)
-
-
-def _answer(outputs: JSON) -> JSON:
-    """What a model said last, unless it went on to call a tool."""
-    if isinstance(outputs, str):
-        return outputs
-    last = next(reversed(_messages(outputs)), {})
-    return last.get("content") if last.get("role") == "assistant" and not _calls(last) else None
-
-
 def _is_said(value: JSON, calls: list[Span]) -> bool:
     """Whether a value is a conversation of which the calls of a model show all."""
     if not isinstance(value, dict) or not value.keys() <= {"messages", "tools"}:
         return False
-    shown = [message for call in calls for side in (call.inputs, call.outputs) for message in _messages(side)]
+    shown = [message for call in calls for side in (call.inputs, call.outputs) for message in messages_in(side)]
     tools = [get(call.inputs, "tools") for call in calls]
     return (
-        bool(_messages(value))
-        and all(message in shown for message in _messages(value))
+        bool(messages_in(value))
+        and all(message in shown for message in messages_in(value))
         and ("tools" not in value or value["tools"] in tools)
     )
-
-
-def _messages(value: JSON) -> list[Mapping[str, JSON]]:
-    messages = get(value, "messages")
-    return [one for one in messages if isinstance(one, dict)] if isinstance(messages, list) else []
-
-
-def _calls(message: Mapping[str, JSON]) -> list[Mapping[str, JSON]]:
-    calls = message.get("tool_calls")
-    return [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []

@@ -8,10 +8,11 @@ from dataclasses import replace
 from labeled_traces.json_values import either, first, get
 from labeled_traces.readers.mending.agents import with_agents
 from labeled_traces.readers.mending.repair import mend_value
+from labeled_traces.readers.mending.requests import reply_text, request_text
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.readers.spans.fields import seconds
 from labeled_traces.readers.spans.message_parts import messages_of
-from labeled_traces.readers.spans.messages import last_text, llm_contents, text_of_user
+from labeled_traces.readers.spans.messages import llm_contents
 from labeled_traces.readers.spans.usage import model_attributes
 from labeled_traces.trace import JSON, Span, SpanKind
 
@@ -68,7 +69,7 @@ class _Session:
         messages = messages_of(content, _USER if author == _USER else "assistant") if parts else []
         if author == _USER:
             self._asked += messages
-            self._goal = text_of_user(messages) or self._goal
+            self._goal = request_text({"messages": messages}) or self._goal
             if self._root.inputs is None:
                 self._root = replace(self._root, inputs=self._goal)
             return
@@ -135,8 +136,9 @@ class _Session:
         usage = either(event, "usage_metadata")
         counts = {name: either(usage, key) for name, key in _TOKENS.items()}
         failed = bool(code or message)
-        if self._last_text(messages) and parent == self._root.span_id:
-            self._root = replace(self._root, outputs=self._last_text(messages))
+        answer = reply_text({"messages": messages})
+        if answer and parent == self._root.span_id:
+            self._root = replace(self._root, outputs=answer)
         self._put(
             Span(
                 span_id=span_id,
@@ -151,10 +153,6 @@ class _Session:
                 attributes=model_attributes(counts, either(event, "model_version"), get(request, "model")),
             )
         )
-
-    @staticmethod
-    def _last_text(messages: list[JSON]) -> str | None:
-        return None if any(get(message, "tool_calls") for message in messages) else last_text(messages)
 
     def _call(self, call: JSON, span_id: str, above: str, agent: str, start: float | None) -> None:
         name, arguments = str(get(call, "name") or ""), get(call, "args")

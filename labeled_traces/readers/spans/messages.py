@@ -52,19 +52,6 @@ def chat_messages(value: JSON, role: str = "user") -> list[JSON] | None:
     return found
 
 
-def last_text(messages: JSON) -> str | None:
-    """What the last message with a text says."""
-    texts = (get(message, "content") for message in reversed(messages if isinstance(messages, list) else []))
-    return next((text for text in texts if isinstance(text, str) and text), None)
-
-
-def text_of_user(messages: JSON) -> str | None:
-    """What the first message of a user says."""
-    rows = messages if isinstance(messages, list) else []
-    texts = (row["content"] for row in rows if get(row, "role") == "user")
-    return next((text for text in texts if isinstance(text, str) and text), None)
-
-
 def llm_contents(inputs: JSON, outputs: JSON, tools: JSON = None, instructions: JSON = None) -> tuple[JSON, JSON]:
     """What a model was asked and what it answered, in the form that `Span` describes; what is no conversation stays.
 
