@@ -13,9 +13,26 @@ EXAMPLES = """\
 examples:
   gpa-judges import traces/ --labels annotations/ --out data.jsonl           the format is recognised
   gpa-judges import *.jsonl --format openinference --out data.jsonl
+  gpa-judges import gaia.parquet --out data.jsonl                            a table with a record a row
   gpa-judges import traces/ --labels labels/ --taxonomy mine.yaml --out data.jsonl
   gpa-judges import traces/ --labels labels.csv --columns trace_id=run,step=turn --steps-from 0 --out data.jsonl
   gpa-judges import mlflow --tracking-uri http://127.0.0.1:5000 --experiment agent --session s1 --out data.jsonl
+
+formats (--format NAME, where the first records do not show it; the files may be JSON, JSON Lines or Parquet):
+  dataset              what import and convert write, and rows of your own: {trace: {trace_id, spans}, errors, scores}
+  mlflow               traces as JSON, rows of search_traces, OpenCode's plugin; a running MLflow has options of its own
+  otlp                 OTLP as JSON, also as protobuf dumps it, with base64 ids; spans and log records
+  openinference        spans one by one: ReadableSpan, Phoenix, Vercel; OpenInference's or GenAI's attributes
+  adk                  sessions and evaluation sets of Google's ADK
+  langfuse, langsmith, openai_agents, smolagents (the memory's steps), trulens
+                       what these export
+  trail, agentrx, who_and_when, mp_bench, agent_process_bench, agent_error_bench
+                       benchmarks with people's labels, as they are published
+
+A table of labels has a row for each thing that somebody said, with these columns, in any order and under other names
+too (--columns): trace_id; span_id or step; category, or dimensions; impact (low, medium, high), description, evidence,
+rater, time. Or a score (0-3, 3 is no error) with one dimension. Or `none` as category: the rater read the run and found
+no error.
 
 What was repaired or left out is counted by kind; it is an error only if nothing could be read, or with --strict.
 Whatever the files hold of the answer (gold answers, rewards, annotator notes) is kept apart and never shown to a judge.

@@ -16,25 +16,30 @@ if TYPE_CHECKING:
 Into = TypeVar("Into", bound=Sized)
 
 
-def add_reading(parser: argparse.ArgumentParser, files: str = "files or folders") -> None:
+def add_reading(parser: argparse.ArgumentParser, files: str = "files or folders: JSON, JSON Lines, Parquet") -> None:
     """`files`: what is said of the files."""
     parser.add_argument("files", type=place, nargs="+", metavar="FILE", help=files)
-    said = "the format's name, where it is not recognised; an unknown name tells all"
+    said = "the files' format, where their first records do not show it (all names: gpa-judges import --help)"
     parser.add_argument("--format", default="auto", metavar="NAME", help=said)
-    parser.add_argument("--labels", type=Path, nargs="+", default=[], metavar="FILE", help="files with people's labels")
-    parser.add_argument("--taxonomy", metavar="FILE", help="which category of error falls under which dimensions")
+    said = "files with people's labels: the format's own, or tables (CSV, TSV, Parquet, JSON rows) for any format"
+    parser.add_argument("--labels", type=Path, nargs="+", default=[], metavar="FILE", help=said)
+    said = "which category of error falls under which dimensions: a YAML file or the name of a format that has such a "
+    said += "table (trail, agentrx ...); by default the one that is usual for the format"
+    parser.add_argument("--taxonomy", metavar="FILE", help=said)
     parser.add_argument(
         "--columns",
         nargs="+",
         metavar="FIELD=COLUMN",
-        help="of labels in a table (CSV, TSV, Parquet, JSON rows): trace_id=run,step=turn ...; recognised by their "
-        "names where they are not given",
+        help="which column of a table of labels is what, as in trace_id=run,step=turn; the rest is recognised by its "
+        "name, and what was guessed is told",
     )
     parser.add_argument(
-        "--steps-from", type=int, choices=(0, 1), help="the number of the first step, where a column counts steps"
+        "--steps-from", type=int, choices=(0, 1), help="the number of a trace's first step, where a column counts steps"
     )
     parser.add_argument(
-        "--allow-missing", action="store_true", help="labels of traces that are not there are counted, else an error"
+        "--allow-missing",
+        action="store_true",
+        help="labels of traces that are not there are counted and listed, else an error",
     )
     parser.add_argument("--strict", action="store_true", help="stop at the first record or file that cannot be read")
 

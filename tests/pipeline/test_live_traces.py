@@ -16,6 +16,7 @@ import pytest
 
 from labeled_traces.dataset import Dataset
 from labeled_traces.label import Impact
+from labeled_traces.readers import read as read_files
 from labeled_traces.readers.report import ReadReport
 from labeled_traces.trace import Span, SpanKind, TraceError
 from pipeline import mlflow_traces
@@ -136,6 +137,26 @@ def test_all_traces_come_back_over_more_than_a_page(server: str, monkeypatch: py
     assert len(paged) == 4
     assert paged.hash == whole.hash
     assert "twice" not in report.counts
+
+
+def test_the_table_that_its_search_gives_holds_the_same(server: str, live: Dataset, tmp_path: Path) -> None:
+    import mlflow
+
+    before = mlflow.get_tracking_uri()
+    mlflow.set_tracking_uri(server)
+    try:
+        (experiment,) = mlflow.search_experiments(filter_string=f"name = '{EXPERIMENT}'")
+        table = mlflow.search_traces(locations=[experiment.experiment_id])
+    finally:
+        mlflow.set_tracking_uri(before)
+    texts = table.drop(columns="trace").map(lambda cell: json.dumps(cell) if isinstance(cell, dict | list) else cell)
+    table[["trace_id", "trace"]].to_parquet(tmp_path / "whole.parquet")
+    table.drop(columns=["trace", "request", "response"]).to_parquet(tmp_path / "columns.parquet")
+    texts.to_parquet(tmp_path / "texts.parquet")
+    for name in ("whole", "columns", "texts"):
+        found, report = read_files(tmp_path / f"{name}.parquet", strict=True)
+        assert {row.trace_id: row.hash for row in found} == {row.trace_id: row.hash for row in live}, name
+        assert not report.unjoined
 
 
 def test_a_graph_of_langgraph_as_autolog_writes_it(live: Dataset) -> None:

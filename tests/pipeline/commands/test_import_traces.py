@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,9 @@ from typing import Any
 import pytest
 
 from labeled_traces.dataset import Dataset, LabeledTrace
-from labeled_traces.label import ScoreLabel
+from labeled_traces.label import Impact, ScoreLabel
+from labeled_traces.readers import READERS
+from labeled_traces.readers.labels.table_columns import FIELDS
 from labeled_traces.trace import Span, Trace
 from pipeline.cli import main
 from pipeline.tally import Tally
@@ -117,3 +120,34 @@ def test_a_table_of_labels_is_told_with_its_guesses_and_with_what_joins_no_span(
     assert [row["span"] for row in document["unjoined"]] == [*(f"gone-{n}" for n in range(11)), None]
     (row,) = Dataset.load(Path("data.jsonl"))
     assert (row.errors[0].span_id, row.errors[0].rater, row.raters) == ("cd", "ann", ("ann", "bob"))
+
+
+def test_the_help_names_every_format_and_every_column(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["import", "--help"])
+    shown = capsys.readouterr().out
+    formats, labels = shown.partition("formats (--format NAME")[2].split("A table of labels has")
+    words = set(re.findall(r"\w+", formats))
+    assert words >= READERS.keys()
+    assert set(re.findall(r"\w+", labels)) >= FIELDS.keys()
+    for part in ("Parquet", *(str(impact).lower() for impact in Impact)):
+        assert part in shown
+
+
+def test_a_parquet_file_is_imported_and_inspected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    rows = [{"trace": json.dumps({**TRACE, "trace_id": name}), "labels": None} for name in ("ab", "cd")]
+    rows[0]["labels"] = json.dumps(annotation("Goal Deviation", "a"))
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "gaia.parquet")
+    assert main(["import", str(tmp_path / "gaia.parquet"), "--out", str(tmp_path / "data.jsonl")]) == 0
+    shown = capsys.readouterr().out
+    assert "2 traces: 1 with labels, 0 clean, 1 that nobody looked at" in shown
+    assert f"1 x trace without annotation; first: {tmp_path / 'gaia.parquet'}, row 2, trace cd" in shown
+    inspected = []
+    for name in ("gaia.parquet", "data.jsonl"):
+        assert main(["inspect", str(tmp_path / name), "--trace", "ab"]) == 0
+        inspected.append(capsys.readouterr().out)
+    assert inspected[0] == inspected[1]
+    assert "Goal Deviation" in inspected[0]
