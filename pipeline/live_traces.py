@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from labeled_traces.dataset import LabeledTrace
+from labeled_traces.readers.files.records import read_each
 from labeled_traces.readers.labels.mlflow import PREFIX
 from labeled_traces.readers.labels.table import LabelTable
 from labeled_traces.readers.labels.table_columns import TableForm
@@ -15,7 +17,7 @@ from labeled_traces.readers.mending.original import restore
 from labeled_traces.readers.mlflow import read_row
 from labeled_traces.readers.report import ReadOptions, ReadReport
 from labeled_traces.taxonomy import load_taxonomy
-from labeled_traces.trace import TraceError
+from labeled_traces.trace import JSON, TraceError
 from pipeline.config import PipelineError
 from pipeline.mlflow_traces import MlflowTraces
 
@@ -87,15 +89,13 @@ def _rows(source: LiveSource, options: ReadOptions) -> Iterator[tuple[str, Label
         seen.add(trace_id)
         report.add(UNFINISHED, trace_id)
 
-    for record in traces.records(source.where, unfinished=unfinished):
-        trace_id = str(record["info"].get("trace_id"))
-        seen.add(trace_id)
-        try:
-            row = read_row(record, trace_id, options, source.prefix)
-        except TraceError as error:
-            report.leave_out(error)
-            continue
-        yield trace_id, row
+    def records() -> Iterator[tuple[str, JSON]]:
+        for record in traces.records(source.where, unfinished=unfinished):
+            trace_id = str(record["info"].get("trace_id"))
+            seen.add(trace_id)
+            yield trace_id, record
+
+    yield from read_each(records(), partial(read_row, options=options, prefix=source.prefix), report)
     for trace_id in traces.ids(source.where):
         if trace_id not in seen:
             report.leave_out(TraceError(f"{trace_id}: MLflow gives out no spans of it"), LOST)

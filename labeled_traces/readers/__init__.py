@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias, TypedDict, TypeVar, Unpack
 
 from labeled_traces.dataset import Dataset, LabeledTrace
 from labeled_traces.readers import (
@@ -97,20 +97,22 @@ def sniff(path: Path) -> str:
     return _sort(expand([Path(path)]), "auto", ReadReport())[0]
 
 
-def read(
-    paths: Paths,
-    format: str = "auto",
-    labels: Paths | None = None,
-    taxonomy: str | Path | Taxonomy | None = None,
-    strict: bool = False,
-    allow_missing: bool = False,
-    table: TableForm | None = None,
-) -> tuple[Dataset, ReadReport]:
+class How(TypedDict, total=False):
+    """How traces and labels are read, see `read_into`."""
+
+    labels: Paths | None
+    taxonomy: str | Path | Taxonomy | None
+    strict: bool
+    allow_missing: bool
+    table: TableForm | None
+
+
+def read(paths: Paths, format: str = "auto", **how: Unpack[How]) -> tuple[Dataset, ReadReport]:
     """Labelled traces out of files and folders. What cannot be read is left out, and the report says so.
 
     Arguments and errors are those of `read_into`.
     """
-    return read_into(_dataset, paths, format, labels, taxonomy, strict, allow_missing, table)
+    return read_into(_dataset, paths, format, **how)
 
 
 def _dataset(rows: Rows, report: ReadReport) -> Dataset:

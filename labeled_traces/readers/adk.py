@@ -40,8 +40,7 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
     Raises:
         TraceError: labels, which this format does not have.
     """
-    if options.labels:
-        raise TraceError(f"{options.labels[0]}: this format has no labels of its own: accepted are its traces alone")
+    options.refuse_labels()
     for where, record in read_files(paths, options.report):
         cases = either(record, "eval_cases") if isinstance(record, dict) else None
         for number, item in enumerate(cases if isinstance(cases, list) else [record]):

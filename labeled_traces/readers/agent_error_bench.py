@@ -69,8 +69,7 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
     accepted = "labels of AgentErrorBench: accepted is {trajectory_id, critical_failure_step, step_annotations: [...]}"
     records = read_files(options.labels, options.report)
     labels = RunLabels.load(records, options, lambda one: role(one) == "labels", accepted)
-    if options.labels and not labels.by_run:
-        raise options.report.nothing_read() or TraceError(f"{options.labels[0]}: holds no labels")
+    options.need_labels(bool(labels.by_run))
     for path in paths:
         for where, record in read_files([path], options.report):
             try:

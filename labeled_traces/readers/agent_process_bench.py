@@ -109,8 +109,7 @@ def _load(options: ReadOptions) -> _Labels:
         report.add("labels that their rater has changed, the newest taken", where)
         if after > before:
             raters[rater] = where, record
-    if options.labels and not labels.by_run:
-        raise report.nothing_read() or TraceError(f"{options.labels[0]}: holds no labels")
+    options.need_labels(bool(labels.by_run))
     return labels
 
 

@@ -46,8 +46,7 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
     """
     others: dict[str, tuple[str, LabeledTrace]] = {}
     labels = load(_own_labels(others, options), options)
-    if options.labels and not labels.by_run and not others:
-        raise options.report.nothing_read() or TraceError(f"{options.labels[0]}: holds no labels")
+    options.need_labels(bool(labels.by_run or others))
     for path in paths:
         for where, record in _runs(path, options):
             try:

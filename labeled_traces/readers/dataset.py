@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace, from_json
-from labeled_traces.readers.files.records import read_files
+from labeled_traces.readers.files.records import read_each, read_files
 from labeled_traces.readers.mending.repair import mend_value
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.trace import JSON, TraceError
@@ -31,13 +31,11 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
             "and JSON rows with a trace_id and a category, dimensions or a score (under other names: --columns; of a "
             "data frame in JSON: orient='records')"
         )
-    for where, record in read_files(paths, options.report):
-        try:
-            row = from_json(mend_value(record, where, options, _ABOVE_VALUES), where)
-        except TraceError as error:
-            options.report.leave_out(error)
-            continue
-        yield where, row
+
+    def row(record: JSON, where: str) -> LabeledTrace:
+        return from_json(mend_value(record, where, options, _ABOVE_VALUES), where)
+
+    yield from read_each(read_files(paths, options.report), row, options.report)
 
 
 _ABOVE_VALUES = -8  # a row's own levels do not count as nesting of what it holds

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.json_values import get, text_of
-from labeled_traces.readers.files.records import read_files
+from labeled_traces.readers.files.records import read_each, read_files
 from labeled_traces.readers.labels.mlflow import PREFIX, label
 from labeled_traces.readers.mending.repair import build_trace, mend_value
 from labeled_traces.readers.report import ReadOptions
@@ -39,13 +39,11 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
 
     Records that cannot be read are left out.
     """
-    for where, record in read_files(paths, options.report):
-        try:
-            row = read_row(trace_of(record), where, options)
-        except TraceError as error:
-            options.report.leave_out(error)
-            continue
-        yield where, row
+
+    def row(record: JSON, where: str) -> LabeledTrace:
+        return read_row(trace_of(record), where, options)
+
+    yield from read_each(read_files(paths, options.report), row, options.report)
 
 
 def read_row(record: JSON, where: str, options: ReadOptions, prefix: str = PREFIX) -> LabeledTrace:

@@ -112,8 +112,7 @@ def _load(options: ReadOptions) -> _Beside:
             first, known = beside.by_log.setdefault(log, {}).setdefault(rater, (where, record["annotation"]))
             if known != record["annotation"]:
                 raise TraceError(f"{where}: other labels of {rater!r} for {log!r} than at {first}")
-    if options.labels and not beside.by_log:
-        raise options.report.nothing_read() or TraceError(f"{options.labels[0]}: holds no labels")
+    options.need_labels(bool(beside.by_log))
     return beside
 
 

@@ -52,8 +52,7 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
     Raises:
         TraceError: labels, which this format does not have.
     """
-    if options.labels:
-        raise TraceError(f"{options.labels[0]}: this format has no labels of its own: accepted are its traces alone")
+    options.refuse_labels()
     traces: dict[str, _Items] = {}
     store = SpanStore()
     for where, record in read_files(paths, options.report):

@@ -89,6 +89,16 @@ class ReadOptions:
     longest_text: int = 1_000_000
     allow_missing: bool = False
 
+    def refuse_labels(self) -> None:
+        """Of a format without labels of its own. Raises: TraceError: label files were given."""
+        if self.labels:
+            raise TraceError(f"{self.labels[0]}: this format has no labels of its own: accepted are its traces alone")
+
+    def need_labels(self, found: bool) -> None:
+        """To be called when the label files are read. Raises: TraceError: there are such, and nothing was `found`."""
+        if self.labels and not found:
+            raise self.report.nothing_read() or TraceError(f"{self.labels[0]}: holds no labels")
+
     def category(self, name: str, where: str) -> str:
         """A category as the taxonomy writes it; one that it does not have is counted and stays as it is."""
         found = self.taxonomy.find(name)

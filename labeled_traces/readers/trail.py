@@ -7,10 +7,11 @@ as JSON texts, of its table. Span ids are hex.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
-from labeled_traces.readers.files.records import parse_mended, read_files
+from labeled_traces.readers.files.records import parse_mended, read_each, read_files
 from labeled_traces.readers.labels.trail import Annotations, is_annotation
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.readers.spans.otel import read_spans
@@ -35,17 +36,12 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
     """(place, row) pairs. Records that cannot be read are left out."""
     annotations = Annotations.load(options)
     for path in paths:
-        for where, record in read_files([path], options.report):
-            try:
-                found = _row(record, path, where, annotations, options)
-            except TraceError as error:
-                options.report.leave_out(error)
-                continue
-            yield where, found
+        row_of = partial(_row, path=path, annotations=annotations, options=options)
+        yield from read_each(read_files([path], options.report), row_of, options.report)
     annotations.report_unused()
 
 
-def _row(record: JSON, path: Path, where: str, annotations: Annotations, options: ReadOptions) -> LabeledTrace:
+def _row(record: JSON, where: str, path: Path, annotations: Annotations, options: ReadOptions) -> LabeledTrace:
     if role(record) != "traces":
         raise TraceError(f"{where}: not a TRAIL trace: {_ACCEPTED}")
     if "spans" not in record:

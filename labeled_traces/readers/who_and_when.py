@@ -22,7 +22,7 @@ from pathlib import Path
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.json_values import text_of
 from labeled_traces.label import ErrorLabel, Impact, ScoreLabel
-from labeled_traces.readers.files.records import read_files
+from labeled_traces.readers.files.records import read_each, read_files
 from labeled_traces.readers.labels import agentrx as agentrx_labels
 from labeled_traces.readers.labels.by_run import RunLabels
 from labeled_traces.readers.labels.joining import no_span, refuse_unknown
@@ -53,17 +53,13 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
         TraceError: label files without labels.
     """
     labels = agentrx_labels.load(read_files(options.labels, options.report), options)
-    if options.labels and not labels.by_run:
-        raise options.report.nothing_read() or TraceError(f"{options.labels[0]}: holds no labels of AgentRx")
-    for where, record in read_files(paths, options.report):
-        try:
-            row = labelled(record, where, options)
-            if row.trace_id in labels.by_run:
-                row = add_raters(_with_agentrx(row.trace, labels, where), row)
-        except TraceError as error:
-            options.report.leave_out(error)
-            continue
-        yield where, row
+    options.need_labels(bool(labels.by_run))
+
+    def row(record: JSON, where: str) -> LabeledTrace:
+        own = labelled(record, where, options)
+        return add_raters(_with_agentrx(own.trace, labels, where), own) if own.trace_id in labels.by_run else own
+
+    yield from read_each(read_files(paths, options.report), row, options.report)
     refuse_unknown(options, labels.unused(agentrx_labels.LIST))
 
 

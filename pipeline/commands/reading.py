@@ -48,7 +48,7 @@ def read_traces(args: argparse.Namespace) -> tuple[Dataset, ReadReport]:
     """Raises: as `labeled_traces.readers.read`."""
     from labeled_traces.readers import read
 
-    return read(*_how(args))
+    return read(args.files, args.format, **_how(args))
 
 
 def read_traces_into(
@@ -60,14 +60,15 @@ def read_traces_into(
     if (source := live_source(args)) is not None:
         from pipeline.live_traces import read_live_into
 
-        _, _, *how = _how(args)
-        return read_live_into(into, source, *how)
-    return read_into(into, *_how(args))
+        return read_live_into(into, source, **_how(args))
+    return read_into(into, args.files, args.format, **_how(args))
 
 
-def _how(args: argparse.Namespace) -> tuple[Any, ...]:
+def _how(args: argparse.Namespace) -> dict[str, Any]:
+    """What holds for files and for live traces."""
     from labeled_traces.readers.labels.table_columns import TableForm
 
     given = args.columns is not None or args.steps_from is not None
     table = TableForm.parse(args.columns or (), args.steps_from) if given else None
-    return args.files, args.format, args.labels, args.taxonomy, args.strict, args.allow_missing, table
+    names = ("labels", "taxonomy", "strict", "allow_missing")
+    return {**{name: getattr(args, name) for name in names}, "table": table}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from labeled_traces.files import parse_json, read_lines, read_text
 from labeled_traces.readers.files.json_array import is_large_array, read_array
@@ -13,6 +14,7 @@ from labeled_traces.readers.files.parquet import is_parquet, parquet_records
 from labeled_traces.readers.report import FILE, ReadReport
 from labeled_traces.trace import JSON, TraceError
 
+Read = TypeVar("Read")
 OTHER_FILE = "file in a folder that is no JSON or Parquet, left out"
 SUFFIXES = (".json", ".jsonl", ".ndjson", PARQUET)
 # A text, or a comma that stands before a closing bracket.
@@ -54,6 +56,23 @@ def read_files(paths: Iterable[Path], report: ReadReport) -> Iterator[tuple[str,
             yield from read_records(path, report)
         except TraceError as error:
             report.leave_out(error, FILE)
+
+
+def read_each(
+    records: Iterable[tuple[str, JSON]], read: Callable[[JSON, str], Read], report: ReadReport
+) -> Iterator[tuple[str, Read]]:
+    """(place, what `read` makes of the record and its place) pairs; records of which it raises TraceError are left out.
+
+    Raises:
+        TraceError: of the first such record, if the read is strict.
+    """
+    for where, record in records:
+        try:
+            found = read(record, where)
+        except TraceError as error:
+            report.leave_out(error)
+            continue
+        yield where, found
 
 
 def read_records(path: Path, report: ReadReport) -> Iterator[tuple[str, JSON]]:

@@ -54,8 +54,7 @@ class Feedback:
                 self.add(record, where)
             else:
                 options.report.leave_out(TraceError(f"{where}: no labels of this format: accepted is {accepted}"))
-        if options.labels and not self._known:
-            raise options.report.nothing_read() or TraceError(f"{options.labels[0]}: holds no labels")
+        options.need_labels(bool(self._known))
 
     def add(self, record: JSON, where: str) -> None:
         """Keeps a record; one that is there already, by its id, is the same."""

@@ -50,8 +50,7 @@ class Annotations:
                     annotations.add(record, path.stem, where)
                 except TraceError as error:
                     options.report.leave_out(error)
-        if options.labels and not annotations.by_trace:
-            raise options.report.nothing_read() or TraceError(f"{options.labels[0]}: holds no labels")
+        options.need_labels(bool(annotations.by_trace))
         return annotations
 
     def add(self, record: JSON, trace_id: JSON, where: str) -> None:

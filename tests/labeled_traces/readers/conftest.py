@@ -46,7 +46,7 @@ class Sample:
 
     def read(self, path: Path, labels: Path | None = None, strict: bool = False) -> tuple[Dataset, ReadReport]:
         """A file as one of this format; without its usual table of categories it would be read each time."""
-        return read(path, self.name, labels, self._taxonomy, strict)
+        return read(path, self.name, labels=labels, taxonomy=self._taxonomy, strict=strict)
 
     @cached_property
     def imported(self) -> tuple[Dataset, ReadReport]:
