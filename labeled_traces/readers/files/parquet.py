@@ -23,6 +23,7 @@ SUFFIX = ".parquet"
 _BATCH = 8_000_000
 """Bytes of the rows that are in memory at once, beside a page of the file, which its writer made as large as it is."""
 _MOST_ROWS = 1_000
+_HOW: dict[str, Any] = {"pre_buffer": False, "buffer_size": 1_000_000, "page_checksum_verification": True}
 _Read = Callable[[Any], JSON]
 
 
@@ -61,7 +62,7 @@ def parquet_rows(path: Path, leave_out: Callable[[TraceError], None]) -> Iterato
 
     number = 0
     try:
-        with pyarrow.parquet.ParquetFile(path, pre_buffer=False, buffer_size=1_000_000) as file:
+        with pyarrow.parquet.ParquetFile(path, **_HOW) as file:
             columns = [(field.name, _reader(field.type)) for field in file.schema_arrow]
             names = [name for name, _ in columns]
             if twice := next((name for name in names if names.count(name) > 1), None):
@@ -76,7 +77,9 @@ def parquet_rows(path: Path, leave_out: Callable[[TraceError], None]) -> Iterato
                         leave_out(error)
                         continue
                     yield where, row
-    except (pyarrow.ArrowException, OSError) as error:
+            if number != file.metadata.num_rows:
+                raise OSError(f"it has {number:,} rows and says that they are {file.metadata.num_rows:,}")
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = str(error).partition("\n")[0].rstrip(". ")
         read = f", {number:,} rows before it were read" if number else ""
         raise TraceError(

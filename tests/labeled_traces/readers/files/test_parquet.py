@@ -354,6 +354,23 @@ def test_damage_within_a_table_leaves_what_stands_before_it(tmp_path: Path) -> N
     assert "2 rows before it were read" in report.examples[FILE][0]
 
 
+def test_no_damage_is_silent(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.parquet", [trail_row(f"a{n}") for n in range(40)])
+    raw = path.read_bytes()
+    rows = b"\x16\x50\x19"  # the footer's count of rows, which is written twofold, and the list that follows it
+    assert raw.count(rows) == 1
+    path.write_bytes(raw.replace(rows, b"\x16\x52\x19"))
+    data, report = read(path)
+    assert len(data) == 40
+    assert "it has 40 rows and says that they are 41" in report.examples[FILE][0]
+    path.write_bytes(raw.replace(b"labels", b"\xf4abels"))
+    with pytest.raises(TraceError, match=r"a\.parquet: cannot be read as Parquet \('utf-8' codec"):
+        read(path)
+    pq.write_table(pa.table({"trace": [b"x", b"\xff"], "labels": ["", ""]}), path)
+    with pytest.raises(TraceError, match=r"a\.parquet, row 2, column 'trace': "):
+        list(parquet_rows(path, ReadReport(strict=True).leave_out))
+
+
 def test_columns_that_no_reader_knows_are_named(tmp_path: Path) -> None:
     path = table(tmp_path / "a.parquet", [{"prompt": "a", "completion": "b"}])
     with pytest.raises(TraceError, match=r"\(columns: prompt, completion\): accepted are .*rows \{trace, labels\}"):
