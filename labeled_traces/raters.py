@@ -65,8 +65,13 @@ def reduce_all(rows: Iterable[LabeledTrace], rule: str) -> list[LabeledTrace]:
     name = rule.removeprefix(_OF)
     names = all_raters(given)
     if rule.startswith(_OF) and name not in names:
-        raise TraceError(f"no label is by {name!r}{did_you_mean(name, names)}: the raters are {', '.join(names)}")
+        raise TraceError(f"no label is by {name!r}{did_you_mean(name, names)}: {_raters_are(names)}")
     return [_reduced(row, rule) if all_raters([row]) else row for row in given]
+
+
+def _raters_are(names: Sequence[str]) -> str:
+    named = [name for name in names if name]
+    return f"the raters are {', '.join(named)}" if named else "the data names no rater"
 
 
 def _reduced(row: LabeledTrace, rule: str) -> LabeledTrace:

@@ -29,7 +29,9 @@ a terminal, and not where NO_COLOR is set.
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_reading(parser, "what import wrote, or files and folders that it reads")
-    parser.add_argument("--trace", metavar="ID", help="show this trace; the beginning of an id is enough")
+    parser.add_argument(
+        "--trace", metavar="ID", help="show this trace; the beginning of its id, or the id in another form, will do"
+    )
     parser.add_argument("--render", action="store_true", help="the text of the trace as judges read it")
     parser.add_argument(
         "--trace-tokens", type=whole(256, 10_000_000), default=24_000, metavar="N", help="the limit (24000)"
@@ -81,16 +83,18 @@ def _show_data(data: list[Contents], report: ReadReport, terminal: Terminal, out
 
 
 def _find(data: list[Contents], name: str) -> Contents:
-    """Raises: PipelineError, if no trace has the id, or several begin with it."""
+    """Raises: PipelineError, if no trace has the id, or several begin with it. TraceError, if several may have it."""
+    from labeled_traces.names import did_you_mean
+    from labeled_traces.readers.labels.joining import KnownIds
     from pipeline.config import PipelineError
 
-    found = [one for one in data if one.row.trace_id == name] or [
-        one for one in data if one.row.trace_id.startswith(name)
-    ]
+    by_id = {one.row.trace_id: one for one in data}
+    known = KnownIds(by_id).find(name)
+    found = [known] if known is not None else [trace_id for trace_id in by_id if trace_id.startswith(name)]
     if len(found) == 1:
-        return found[0]
-    several = ", ".join(one.row.trace_id for one in (found or data)[:5])
-    said = f"{len(found)} traces begin with {name!r}" if found else f"no trace is {name!r}"
+        return by_id[found[0]]
+    several = ", ".join((found or list(by_id))[:5])
+    said = f"{len(found)} traces begin with {name!r}" if found else f"no trace is {name!r}{did_you_mean(name, by_id)}"
     raise PipelineError(f"{said}: accepted is one of {several}{' ...' if len(found or data) > 5 else ''}")
 
 

@@ -95,8 +95,8 @@ def _no_span(one: Contents) -> Iterator[str]:
 
 def _not_shown(one: Contents) -> Iterator[str]:
     for error in one.row.errors:
-        if error.span_id is not None and error.span_id not in one.fitted.span_ids:
-            why = "left out for the limit" if error.span_id in one.whole.span_ids else "a wrapper"
+        if error.span_id is not None and error.span_id not in one.shown:
+            why = "left out for the limit" if error.span_id in one.rendered else "a wrapper"
             yield f"span {error.span_id} ({why}): {error.category}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,7 @@ from labeled_traces.trace import JSON, Span, SpanKind, Trace
 
 EMPTY: tuple[JSON, ...] = (None, "", {}, [])
 _ALL = 10**9
+_NUMBER = re.compile(r"([0-9]{1,18})(?:\.[0-9]*)?")
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,16 @@ class Contents:
     def fitted(self) -> Rendering:
         """As judges read it."""
         return self.whole if self.whole.tokens <= self.limit else render(self.trace, self.limit)
+
+    @cached_property
+    def rendered(self) -> frozenset[str]:
+        """The spans that a judge reads if nothing is cut: all but wrappers."""
+        return frozenset(self.whole.span_ids)
+
+    @cached_property
+    def shown(self) -> frozenset[str]:
+        """The spans that a judge reads."""
+        return frozenset(self.fitted.span_ids)
 
     @cached_property
     def goal(self) -> str:
@@ -79,7 +91,8 @@ def tokens_of(span: Span) -> dict[str, int]:
     counted = span.attributes.get("llm.token_count")
     if not isinstance(counted, dict):
         return {}
-    return {name: int(n) for name, n in counted.items() if isinstance(n, int | float) or str(n).isdecimal()}
+    numbers = {name: _NUMBER.fullmatch(str(n)) for name, n in counted.items()}
+    return {name: int(found[1]) for name, found in numbers.items() if found}
 
 
 def raters_of(row: LabeledTrace) -> set[str]:

@@ -47,7 +47,7 @@ def tree_json(one: Contents) -> list[dict[str, Any]]:
             "seconds": _seconds(span),
             "status": span.status,
             "error": span.error,
-            "shown": span.span_id in one.fitted.span_ids,
+            "shown": span.span_id in one.shown,
             "labels": [_label_json(error) for error in one.row.errors if error.span_id == span.span_id],
         }
         for span in one.trace.walk()
@@ -103,8 +103,8 @@ def _line(one: Contents, span: Span, indent: str, terminal: Terminal) -> str:
     if "prompt" in counted or "completion" in counted:
         size = f"{counted.get('prompt', 0):,}+{counted.get('completion', 0):,} tokens"
     parts = [size, *([_duration(took)] if (took := _seconds(span)) is not None else [])]
-    parts += [] if span.span_id in one.whole.span_ids else ["a wrapper, not shown"]
-    parts += ["left out"] if span.span_id in set(one.whole.span_ids) - set(one.fitted.span_ids) else []
+    parts += [] if span.span_id in one.rendered else ["a wrapper, not shown"]
+    parts += ["left out"] if span.span_id in one.rendered and span.span_id not in one.shown else []
     about = f"{', '.join(parts)}  {one_line(span.span_id)}"
     indent = _short(indent, terminal)
     room = terminal.width - columns_of(indent) - len(span.kind) - 1

@@ -59,6 +59,7 @@ def test_the_plan_through_a_model_and_its_ledger(rows: Dataset, capsys: pytest.C
     ("words", "said"),
     [
         (["--trace", "nowhere"], "no trace is 'nowhere': accepted is one of sim-1-0000"),
+        (["--trace", "sim-l-0007"], "no trace is 'sim-l-0007' (did you mean `sim-1-0007`?): accepted is one of"),
         (["--trace", "sim-1-"], "12 traces begin with 'sim-1-'"),
         (["--render"], "accepted with --trace ID"),
         (["--trace", "sim-1-0000", "--price", "1", "2"], "belong to --plan MODEL"),

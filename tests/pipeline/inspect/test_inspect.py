@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import time
 from dataclasses import replace
 
 import pytest
@@ -9,9 +10,9 @@ from judges.render import render
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.label import ErrorLabel, Impact, ScoreLabel
 from labeled_traces.simulated import rate, simulate
-from labeled_traces.trace import Span, SpanKind, Trace
+from labeled_traces.trace import JSON, Span, SpanKind, Trace
 from pipeline.inspect.checks import TRACE_CHECKS, check
-from pipeline.inspect.contents import Contents
+from pipeline.inspect.contents import Contents, tokens_of
 from pipeline.inspect.passages import passages
 from pipeline.inspect.statistics import statistics
 from pipeline.inspect.text import statistics_text, warnings_text
@@ -202,3 +203,18 @@ def test_passages_that_call_themselves_a_plan(text: str, found: list[str]) -> No
 def test_a_tool_for_todo_lists_is_a_passage() -> None:
     trace = Trace("t", (GOOD[0], Span("c", "a", "TodoWrite", SpanKind.TOOL, inputs={"todos": ["look"]})))
     assert passages(trace) == [("c", '{"todos": ["look"]}')]
+
+
+def test_a_wide_tree_takes_no_time_that_grows_with_its_square() -> None:
+    spans = [Span("r", None, "root"), *(Span(f"s{n}", "r", "tool", SpanKind.TOOL, inputs=n) for n in range(8_000))]
+    started = time.monotonic()
+    text = tree_text(Contents(LabeledTrace(Trace("wide", tuple(spans))), 2_000), Terminal())
+    assert text.count("left out") > 7_000
+    assert time.monotonic() - started < 4, "it was 12 s"
+
+
+@pytest.mark.parametrize(("given", "expected"), [(12.0, 12), ("7", 7), ("1" * 5000, None), (1e400, None), (-3, None)])
+def test_counts_of_tokens_that_are_none(given: JSON, expected: int | None) -> None:
+    assert (
+        tokens_of(Span("a", None, "llm", attributes={"llm.token_count": {"prompt": given}})).get("prompt") == expected
+    )
