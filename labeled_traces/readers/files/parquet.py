@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile
 
 SUFFIX = ".parquet"
+_MAGIC = b"PAR1"
 _BATCH = 8_000_000
 """Bytes of the rows that are in memory at once, beside a page of the file, which its writer made as large as it is."""
 _MOST_ROWS = 1_000
@@ -28,7 +29,14 @@ _Read = Callable[[Any], JSON]
 
 
 def is_parquet(path: Path) -> bool:
-    return path.suffix.lower() == SUFFIX
+    """By its name, or by its first bytes: caches of data sets keep files without their names."""
+    if path.suffix.lower() == SUFFIX or not path.is_file():
+        return path.suffix.lower() == SUFFIX
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except OSError:
+        return False
 
 
 def parquet_records(path: Path, leave_out: Callable[[TraceError], None]) -> Iterator[tuple[str, JSON]]:

@@ -51,6 +51,14 @@ def test_the_table_of_trail_gives_each_trace_with_its_labels(tmp_path: Path) -> 
     assert report.examples["trailing comma"][0] == f"{tmp_path / 'gaia.parquet'}, row 1, labels"
 
 
+def test_a_table_is_known_without_its_name(tmp_path: Path) -> None:
+    blob = table(tmp_path / "a.parquet", [trail_row("aa")]).rename(tmp_path / "0f3a9c")
+    assert sniff(blob) == "trail"
+    assert [row.trace_id for row in read(blob)[0]] == ["aa"]
+    with pytest.raises(TraceError, match="nothing: no such file"):
+        read(tmp_path / "nothing")
+
+
 def test_a_row_of_trail_that_cannot_be_read_is_left_out_and_named(tmp_path: Path) -> None:
     path = table(tmp_path / "gaia.parquet", [trail_row("aa"), {**trail_row("bb"), "trace": "{oops"}, trail_row("cc")])
     data, report = read(path)
