@@ -26,9 +26,9 @@ from labeled_traces.label import ErrorLabel, Impact, ScoreLabel
 from labeled_traces.readers import who_and_when
 from labeled_traces.readers.files.records import read_files
 from labeled_traces.readers.labels.joining import Unknown, no_span, refuse_unknown
-from labeled_traces.readers.mending.repair import build_trace, mend_value
+from labeled_traces.readers.mending.repair import mend_value
 from labeled_traces.readers.report import LABEL, ReadOptions
-from labeled_traces.readers.spans.chat import ROOT, add_raters, step_span, team_spans, turns_of
+from labeled_traces.readers.spans.chat import ROOT, add_raters, step_span, turns_of
 from labeled_traces.task_group import task_group
 from labeled_traces.trace import JSON, Trace, TraceError
 
@@ -155,11 +155,8 @@ def _annotated(record: Mapping[str, JSON], path: Path, where: str, options: Read
     given = str(record.get("trace_id") or record.get("id") or f"{split}{path.stem}").strip()
     trace_id = mend_value(f"mp-{given}", where, options)
     turns = turns_of(record["history"], "history", where, options)
-    known = record.get("system_prompt")
-    prompts = {name: said for name, said in known.items() if said} if isinstance(known, dict) else {}
-    goal = mend_value(record.get("question"), f"{where}, question", options)
-    agents = mend_value(prompts, f"{where}, system_prompt", options)
-    trace = build_trace(trace_id, team_spans(turns, goal, agents), "none", where, options)
+    question = record.get("question")
+    trace = who_and_when.team_trace(trace_id, turns, question, record.get("system_prompt"), where, options)
     for name in _STRIPPED:
         options.report.strip(name, record.get(name) is not None)
     for name in _STRIPPED_OF_STEPS:
@@ -172,7 +169,7 @@ def _annotated(record: Mapping[str, JSON], path: Path, where: str, options: Read
         trace=trace,
         errors=row.errors,
         scores=(ScoreLabel("goal_fulfillment", 0, "MP-Bench"),) if failed else (),
-        group=_group(goal, trace),
+        group=_group(mend_value(question, f"{where}, question", options), trace),
         clean=row.clean,
         reference=None if truth in (None, "") else mend_value(text_of(truth), f"{where}, ground_truth", options),
         metadata={"source": "mp_bench"},

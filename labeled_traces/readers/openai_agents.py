@@ -21,7 +21,7 @@ from labeled_traces.readers.mending.repair import build_trace, mend_span, mend_v
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.readers.spans.fields import seconds
 from labeled_traces.readers.spans.messages import llm_contents
-from labeled_traces.readers.spans.openinference import inputs_and_outputs
+from labeled_traces.readers.spans.openinference import plain_contents
 from labeled_traces.readers.spans.usage import model_attributes
 from labeled_traces.task_group import task_group
 from labeled_traces.trace import JSON, Span, SpanKind, TraceError
@@ -107,8 +107,7 @@ def _span(item: Mapping[str, JSON], where: str, options: ReadOptions) -> Span:
     data = item["span_data"]
     name, kind, inputs, outputs = _READ.get(str(data.get("type")), _other)(data)
     if kind is SpanKind.TOOL:
-        raw = {"input": {"value": inputs}, "output": {"value": outputs}}
-        inputs, outputs = inputs_and_outputs(raw, kind, place, options.report)
+        inputs, outputs = plain_contents(inputs, outputs, kind, place, options.report)
     error = item.get("error")
     parent = item.get("parent_id")
     span = Span(

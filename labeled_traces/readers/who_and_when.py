@@ -65,7 +65,7 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
 
 def magentic_row(trace_id: str, history: JSON, where: str, options: ReadOptions, labels: RunLabels) -> LabeledTrace:
     """A run of Magentic-One as AgentRx has it, with AgentRx's labels."""
-    trace = _trace(trace_id, turns_of(history, "message", where, options), None, None, where, options)
+    trace = team_trace(trace_id, turns_of(history, "message", where, options), None, None, where, options)
     if trace_id in labels.by_run:
         return _with_agentrx(trace, labels, where)
     options.report.add("failed run without labels", f"{where}, {trace_id}")
@@ -89,7 +89,7 @@ def labelled(record: JSON, where: str, options: ReadOptions) -> LabeledTrace:
     turns = turns_of(record["history"], "history", where, options)
     is_magentic = any(turn.speaker.startswith("Orchestrator") for turn in turns)
     trace_id = name if is_magentic else f"ag-{name}"
-    trace = _trace(trace_id, turns, record.get("question"), record.get("system_prompt"), where, options)
+    trace = team_trace(trace_id, turns, record.get("question"), record.get("system_prompt"), where, options)
     given = [key for key in record if key.startswith("mistake_") or key in _STRIPPED]
     for key in given:
         options.report.strip(key)
@@ -105,7 +105,10 @@ def labelled(record: JSON, where: str, options: ReadOptions) -> LabeledTrace:
     )
 
 
-def _trace(trace_id: str, turns: list[Turn], question: JSON, prompts: JSON, where: str, options: ReadOptions) -> Trace:
+def team_trace(
+    trace_id: str, turns: list[Turn], question: JSON, prompts: JSON, where: str, options: ReadOptions
+) -> Trace:
+    """A run of a team. `prompts`: the system prompt of each agent, by its name."""
     goal = mend_value(question, f"{where}, question", options)
     known = prompts if isinstance(prompts, dict) else {}
     # A published table has a column for each agent of any run: those of other runs are null.

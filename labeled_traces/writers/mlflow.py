@@ -15,8 +15,8 @@ from labeled_traces.label import ErrorLabel, Impact, ScoreLabel
 from labeled_traces.readers.labels.mlflow import ERROR, NO_ERROR, PREFIX
 from labeled_traces.readers.mending.original import ORIGINAL
 from labeled_traces.trace import JSON, Span, SpanKind, text_hash
-from labeled_traces.writers.fields import NANOSECONDS, calls_of, json_text, messages_of, written_spans
 from labeled_traces.writers.ids import HexIds
+from labeled_traces.writers.spans import NANOSECONDS, calls_of, conversation_of, json_text, written_spans
 
 _STATES = {"OK": "OK", "ERROR": "ERROR"}
 _PREVIEW = 1_000
@@ -84,7 +84,7 @@ def _attributes(span: Span) -> dict[str, JSON]:
     inputs, outputs = span.inputs, span.outputs
     tools = None
     if span.kind is SpanKind.LLM:
-        asked, answered = messages_of(inputs), messages_of(outputs)
+        asked, answered = conversation_of(inputs), conversation_of(outputs)
         if asked is not None:
             kind, tools = "CHAT_MODEL", inputs.get("tools")
             inputs = {**inputs, "messages": [_message(one) for one in asked]}

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.readers.mending.original import ORIGINAL
 from labeled_traces.trace import JSON, Span, SpanKind
-from labeled_traces.writers.fields import calls_of, json_text, messages_of, written_spans
 from labeled_traces.writers.ids import HexIds
+from labeled_traces.writers.spans import calls_of, conversation_of, json_text, written_spans
 
 _SERVICE = "gpa-judges"
 _INTERNAL = 1
@@ -53,7 +53,7 @@ def _attributes(span: Span) -> Iterator[tuple[str, JSON]]:
     if span.kind is SpanKind.TOOL:
         yield "tool.name", span.name
     for side, name, value in (("input", "inputs", span.inputs), ("output", "outputs", span.outputs)):
-        messages = messages_of(value) if span.kind is SpanKind.LLM else None
+        messages = conversation_of(value) if span.kind is SpanKind.LLM else None
         if messages is not None:
             for number, message in enumerate(messages):
                 yield from _message(f"llm.{side}_messages.{number}.message", message)

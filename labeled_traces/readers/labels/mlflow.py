@@ -14,13 +14,13 @@ dimensions.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.json_values import get
 from labeled_traces.label import DIMENSIONS, SCORES, ErrorLabel, Impact, ScoreLabel, not_placed
+from labeled_traces.names import did_you_mean
 from labeled_traces.raters import LOOKED_AT
 from labeled_traces.readers.labels.joining import no_span
 from labeled_traces.readers.mending.repair import canonical_id, mend_value
@@ -68,9 +68,8 @@ def label(
             scores[dimension, rater] = ScoreLabel(dimension, score, rater, _time(row)), reason
         elif name.startswith(prefix):
             accepted = [f"{prefix}{known}" for known in (ERROR, *DIMENSIONS)]
-            close = difflib.get_close_matches(name, accepted, n=1)
-            meant = f" (did you mean {close[0]!r}?)" if close else ""
-            options.report.add("person's feedback under a name that is not read", f"{place}: {name!r}{meant}")
+            kind = "person's feedback under a name that is not read"
+            options.report.add(kind, f"{place}: {name!r}{did_you_mean(name, accepted)}")
         else:
             options.report.add(f"person's feedback under a name without {prefix!r}, not read", f"{place}: {name!r}")
     errors += not_placed(errors, scores.values())

@@ -20,7 +20,7 @@ from labeled_traces.readers.files.tables import SUFFIXES, TEXTS, refuse_spreadsh
 from labeled_traces.readers.labels import table_cells as cells
 from labeled_traces.readers.labels.joining import Unknown, id_forms, refuse_unknown, unread
 from labeled_traces.readers.labels.table_columns import TableForm, assign, recognised
-from labeled_traces.readers.labels.table_labels import Said, labelled
+from labeled_traces.readers.labels.table_labels import TableLabel, labelled
 from labeled_traces.readers.mending.repair import mend_value
 from labeled_traces.readers.report import LABEL, ReadOptions
 from labeled_traces.trace import JSON, TraceError
@@ -51,7 +51,7 @@ class LabelTable:
     """What was said, by trace id as the table writes it. `lost`: ids of traces of which a row could not be read."""
 
     options: ReadOptions
-    by_trace: dict[str, list[Said]] = field(default_factory=dict)
+    by_trace: dict[str, list[TableLabel]] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
     _taken: dict[str, str] = field(default_factory=dict)
     """Trace id of the table -> the trace that took its labels."""
@@ -143,7 +143,7 @@ def _said(
     columns: Mapping[str, str],
     form: TableForm,
     options: ReadOptions,
-) -> Said | None:
+) -> TableLabel | None:
     """None: a dimension to which no score was given. Raises: TraceError."""
 
     def cell(name: str, read: Callable[[JSON], T]) -> T:
@@ -176,7 +176,7 @@ def _said(
     if is_error and not named:
         category = options.category(category, where)
         named = options.taxonomy.dimensions_of(category)
-    return Said(
+    return TableLabel(
         where=where,
         trace_id=trace_id,
         span=span,

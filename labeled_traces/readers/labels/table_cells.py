@@ -6,10 +6,10 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from labeled_traces.label import DIMENSIONS, SCORES, Impact
 from labeled_traces.names import did_you_mean
+from labeled_traces.readers.spans.fields import seconds
 from labeled_traces.trace import JSON, TraceError
 
 NONE = "none"
@@ -19,7 +19,6 @@ _MISSING = ("-", "n/a", "na", "nan", "null", "not applicable", "not_applicable")
 _EXACT = 2**53
 _DAYS = (10_000, 100_000)
 """Times in this range are days, as spreadsheets count them."""
-_YEAR_5000 = 1e11
 _CODES = {code.lower(): name for name, code in DIMENSIONS.items()}
 
 
@@ -120,20 +119,13 @@ def time(value: JSON) -> float | None:
     if given.casefold() in ("", NONE):
         return None
     number = None if re.fullmatch("(19|20)[0-9]{6}", given) else _number(given)
-    if number is None:
-        try:
-            moment = datetime.fromisoformat(given)
-        except ValueError:
-            accepted = "accepted are ISO 8601 (2025-05-31T12:00:00Z) and seconds since the epoch"
-            raise TraceError(f"{given!r} is no time: {accepted}") from None
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    if not math.isfinite(number) or number < 0:
-        raise TraceError(f"{given!r} is no time: accepted are seconds since the epoch, 0 or more")
-    if _DAYS[0] < number < _DAYS[1]:
+    if number is not None and _DAYS[0] < number < _DAYS[1]:
         raise TraceError(f"{given!r} counts days, as spreadsheets do: accepted is ISO 8601 (2025-05-31T12:00:00Z)")
-    while number > _YEAR_5000:
-        number /= 1000
-    return number
+    found = seconds(given if number is None else number)
+    if found is None:
+        accepted = "accepted are ISO 8601 (2025-05-31T12:00:00Z) and seconds since the epoch, 0 or more"
+        raise TraceError(f"{given!r} is no time: {accepted}")
+    return found
 
 
 def _number(given: str) -> float | None:

@@ -14,7 +14,7 @@ from labeled_traces.trace import Trace, TraceError
 
 
 @dataclass(frozen=True)
-class Said:
+class TableLabel:
     """`span` is an id in any form, `step` counts from 0; empty and None where no place was named. `nothing`: the rater
     read the whole run and found no error. `is_error`: an error was marked. `score`: of the one dimension."""
 
@@ -34,7 +34,7 @@ class Said:
     nothing: bool = False
 
 
-def labelled(row: LabeledTrace, said: Sequence[Said], lost: bool, options: ReadOptions) -> LabeledTrace:
+def labelled(row: LabeledTrace, said: Sequence[TableLabel], lost: bool, options: ReadOptions) -> LabeledTrace:
     """The row with these labels beside its own. `lost`: something that was said of it could not be read."""
     errors = list(row.errors)
     scores = {(score.dimension, score.rater): score for score in row.scores}
@@ -75,7 +75,7 @@ def labelled(row: LabeledTrace, said: Sequence[Said], lost: bool, options: ReadO
     )
 
 
-def _error(said: Said, trace: Trace, known: KnownIds, options: ReadOptions) -> ErrorLabel:
+def _error(said: TableLabel, trace: Trace, known: KnownIds, options: ReadOptions) -> ErrorLabel:
     return ErrorLabel(
         span_id=_span(said, trace, known, options),
         dimensions=said.dimensions,
@@ -88,7 +88,7 @@ def _error(said: Said, trace: Trace, known: KnownIds, options: ReadOptions) -> E
     )
 
 
-def _span(said: Said, trace: Trace, known: KnownIds, options: ReadOptions) -> str | None:
+def _span(said: TableLabel, trace: Trace, known: KnownIds, options: ReadOptions) -> str | None:
     try:
         by_id = known.find(said.span) if said.span else None
     except TraceError as error:
@@ -113,7 +113,7 @@ def _step(number: int, trace: Trace, where: str, options: ReadOptions) -> str | 
     return trace.spans[number].span_id
 
 
-def _add_score(said: Said, scores: dict[tuple[str, str], ScoreLabel], options: ReadOptions) -> None:
+def _add_score(said: TableLabel, scores: dict[tuple[str, str], ScoreLabel], options: ReadOptions) -> None:
     new = ScoreLabel(said.dimensions[0], said.score or 0, said.rater, said.time)
     old = scores.setdefault((new.dimension, new.rater), new)
     if old.score == new.score:

@@ -16,7 +16,7 @@ from labeled_traces.readers.report import ReadOptions
 from labeled_traces.readers.spans.fields import seconds, span_kind
 from labeled_traces.readers.spans.genai import genai_contents
 from labeled_traces.readers.spans.messages import chat_messages, llm_contents
-from labeled_traces.readers.spans.openinference import inputs_and_outputs, nest
+from labeled_traces.readers.spans.openinference import nest, plain_contents
 from labeled_traces.readers.spans.usage import model_attributes
 from labeled_traces.trace import JSON, Span, SpanKind
 
@@ -37,8 +37,7 @@ def read_span(item: Mapping[str, JSON], where: str, options: ReadOptions) -> Spa
     if kind is SpanKind.LLM:
         inputs, outputs = llm_contents(*_without_schemas(inputs, outputs, _tools(item, metadata, recorded)))
     else:
-        raw = {"input": {"value": inputs}, "output": {"value": outputs}}
-        inputs, outputs = inputs_and_outputs(raw, kind, place, options.report)
+        inputs, outputs = plain_contents(inputs, outputs, kind, place, options.report)
         if kind is SpanKind.TOOL:
             inputs, outputs = _tool_contents(inputs, outputs, attributes)
             name = str(get(attributes, "gen_ai", "tool", "name") or get(attributes, "tool", "name") or name)

@@ -10,7 +10,7 @@ from labeled_traces.readers.mending.repair import mend_span
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.readers.spans.fields import seconds
 from labeled_traces.readers.spans.messages import llm_contents
-from labeled_traces.readers.spans.openinference import inputs_and_outputs
+from labeled_traces.readers.spans.openinference import plain_contents
 from labeled_traces.readers.spans.usage import model_attributes, token_counts
 from labeled_traces.trace import JSON, Span, SpanKind
 
@@ -66,8 +66,7 @@ def _tool_contents(inputs: JSON, outputs: JSON, place: str, options: ReadOptions
     if isinstance(given, dict) and "content" in given and "tool_call_id" in given:
         failed = given.get("status") == "error"
         given = {"status": "error", "content": given["content"]} if failed else decoded(given["content"])
-    raw = {"input": {"value": asked}, "output": {"value": given}}
-    found, result = inputs_and_outputs(raw, SpanKind.TOOL, place, options.report)
+    found, result = plain_contents(asked, given, SpanKind.TOOL, place, options.report)
     return (found if isinstance(found, dict) else inputs), result
 
 

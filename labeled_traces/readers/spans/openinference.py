@@ -101,6 +101,11 @@ def inputs_and_outputs(attributes: JSON, kind: SpanKind, where: str, report: Rea
     return inputs, outputs
 
 
+def plain_contents(inputs: JSON, outputs: JSON, kind: SpanKind, where: str, report: ReadReport) -> tuple[JSON, JSON]:
+    """As `inputs_and_outputs`, for a source that has them beside each other: arguments by name, JSON texts decoded."""
+    return inputs_and_outputs({"input": {"value": inputs}, "output": {"value": outputs}}, kind, where, report)
+
+
 def _messages(value: JSON) -> list[JSON]:
     items = [get(item, "message") or item for item in listed(value)]
     return [read_message(item) for item in items if isinstance(item, dict)]

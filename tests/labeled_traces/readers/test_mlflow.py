@@ -216,7 +216,7 @@ def test_a_name_that_is_not_read_is_told_with_what_was_meant(options: ReadOption
     assert row.clean == "unknown"
     kind = "person's feedback under a name that is not read"
     assert options.report.counts == {kind: 2, "person's feedback under a name without 'gpa_', not read": 1}
-    assert options.report.examples[kind][0].endswith("'gpa_eror' (did you mean 'gpa_error'?)")
+    assert options.report.examples[kind][0].endswith("'gpa_eror' (did you mean `gpa_error`?)")
     assert options.report.examples[kind][1].endswith("'gpa_tone'")
 
 

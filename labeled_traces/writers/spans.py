@@ -39,7 +39,7 @@ def _nano(seconds: float) -> int:
     return max(0, round(Fraction(seconds) * NANOSECONDS))
 
 
-def messages_of(value: JSON) -> list[Mapping[str, JSON]] | None:
+def conversation_of(value: JSON) -> list[Mapping[str, JSON]] | None:
     """The messages of an LLM span's inputs or outputs, None where it has none."""
     messages = value.get("messages") if isinstance(value, dict) else None
     if not isinstance(messages, list) or not messages:
