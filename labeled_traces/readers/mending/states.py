@@ -36,7 +36,7 @@ def _speaks(span: Span, ids: set[str]) -> bool:
     return span.kind not in _WRAPPERS or span.parent_id not in ids
 
 
-def _said(span: Span) -> Iterator[str]:
+def _said(span: Span) -> Iterator[object]:
     top = span.kind is SpanKind.AGENT or span.kind in _WRAPPERS
     for value in (span.inputs,) if top else (span.inputs, span.outputs):
         for message in get(value, "messages") or []:
@@ -46,7 +46,7 @@ def _said(span: Span) -> Iterator[str]:
         yield from _parts({"role": "assistant", "tool_calls": [{"name": span.name, "arguments": span.inputs}]})
 
 
-def _shortened(span: Span, shown: set[str], is_top: bool) -> Span:
+def _shortened(span: Span, shown: set[object], is_top: bool) -> Span:
     if span.kind is SpanKind.AGENT or (is_top and span.kind in _WRAPPERS):
         given = {part for message in get(span.inputs, "messages") or [] for part in _parts(message)}
         answers = [m for m in get(span.outputs, "messages") or [] if not _parts(m) <= given]
@@ -58,7 +58,7 @@ def _shortened(span: Span, shown: set[str], is_top: bool) -> Span:
     return replace(span, inputs=_new(span.inputs, shown), outputs=_new(span.outputs, shown))
 
 
-def _new(value: JSON, shown: set[str]) -> JSON:
+def _new(value: JSON, shown: set[object]) -> JSON:
     messages = get(value, "messages")
     if not isinstance(messages, list):
         return value
@@ -67,11 +67,14 @@ def _new(value: JSON, shown: set[str]) -> JSON:
     return state or None
 
 
-def _parts(message: JSON) -> set[str]:
+def _parts(message: JSON) -> set[object]:
     """What a message says, and each of its calls; ids of calls and the names of who speaks do not count."""
     calls = get(message, "tool_calls") or []
     parts = [["call", get(call, "name"), decoded(get(call, "arguments"))] for call in calls]
     content = decoded(get(message, "content"))
-    if content not in (None, "") or not parts:
-        parts.append([get(message, "role"), content])
-    return {json.dumps(part, sort_keys=True, default=str) for part in parts}
+    said: set[object] = {json.dumps(part, sort_keys=True, default=str) for part in parts}
+    if isinstance(content, str) and content:
+        said.add((get(message, "role"), content))
+    elif content not in (None, "") or not parts:
+        said.add(json.dumps([get(message, "role"), content], sort_keys=True, default=str))
+    return said

@@ -118,25 +118,26 @@ def _schema(value: JSON) -> JSON:
 
 def read_message(raw: Mapping[str, JSON]) -> dict[str, JSON]:
     """One message, as OpenInference, OpenAI or `Span` spell it, in the form that `Span` describes."""
-    parts = [get(part, "message_content") or part for part in listed(raw.get("contents"))]
     message: dict[str, JSON] = {"role": str(raw.get("role") or "unknown"), "content": raw.get("content")}
-    if message["content"] is None and parts:
+    if message["content"] is None and (held := listed(raw.get("contents"))):
+        parts = [get(part, "message_content") or part for part in held]
         texts = (first(get(part, "text"), f"[{get(part, 'type') or 'part'}]") for part in parts)
         message["content"] = "\n".join(str(text) for text in texts if text != "")
-    calls = [get(call, "tool_call") or call for call in listed(raw.get("tool_calls"))]
-    if calls:
-        message["tool_calls"] = [
-            {
-                "id": get(call, "id"),
-                "name": str(get(call, "function", "name") or get(call, "name") or ""),
-                "arguments": decoded(first(get(call, "function", "arguments"), get(call, "arguments"))),
-            }
-            for call in calls
-        ]
+    if calls := listed(raw.get("tool_calls")):
+        message["tool_calls"] = [_call(get(call, "tool_call") or call) for call in calls]
     for key in ("tool_call_id", "name"):
         if raw.get(key) is not None:
             message[key] = str(raw[key])
     return message
+
+
+def _call(call: JSON) -> dict[str, JSON]:
+    function = get(call, "function")
+    return {
+        "id": get(call, "id"),
+        "name": str(get(function, "name") or get(call, "name") or ""),
+        "arguments": decoded(first(get(function, "arguments"), get(call, "arguments"))),
+    }
 
 
 def _arguments(inputs: JSON, parameters: JSON, where: str, report: ReadReport) -> JSON:
