@@ -18,16 +18,21 @@ from labeled_traces.trace import JSON, TraceError
 _RECORDS = "a JSON or JSON Lines file in UTF-8"
 
 
-def read_lines(path: Path, leave_out: Callable[[TraceError], None] | None = None) -> Iterator[tuple[int, str]]:
+def read_lines(
+    path: Path,
+    leave_out: Callable[[TraceError], None] | None = None,
+    taken: Callable[[int], object] | None = None,
+) -> Iterator[tuple[int, str]]:
     """Line numbers (from 1) and lines, one in memory at a time; blank lines are left out. Only `\\n` ends a line.
 
     Args:
         leave_out: gets the error of a line after the first that is not UTF-8 text; None means it is raised.
+        taken: gets how many bytes each line had.
 
     Raises:
         TraceError: no such file, a folder, unreadable, or not UTF-8 text.
     """
-    return ((number, line) for number, line in _all_lines(path, _RECORDS, leave_out) if line.strip())
+    return ((number, line) for number, line in _all_lines(path, _RECORDS, leave_out, taken) if line.strip())
 
 
 def read_text(path: Path, accepted: str = _RECORDS) -> str:
@@ -36,11 +41,16 @@ def read_text(path: Path, accepted: str = _RECORDS) -> str:
 
 
 def _all_lines(
-    path: Path, accepted: str, leave_out: Callable[[TraceError], None] | None = None
+    path: Path,
+    accepted: str,
+    leave_out: Callable[[TraceError], None] | None = None,
+    taken: Callable[[int], object] | None = None,
 ) -> Iterator[tuple[int, str]]:
     try:
         with path.open("rb") as file:
             for number, raw in enumerate(file, 1):
+                if taken is not None:
+                    taken(len(raw))
                 try:
                     # Some writers let a lone surrogate through as three bytes: read, and left to whoever reads on.
                     line = raw.decode("utf-8", "surrogatepass")

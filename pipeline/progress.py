@@ -67,10 +67,10 @@ class Progress:
             self._ticker.join(timeout=_TICK)
         self._shown.close()
 
-    def update(self) -> None:
-        self._done += 1
+    def update(self, count: int = 1) -> None:
+        self._done += count
         if self._bar is not None:
-            self._bar.update()
+            self._bar.update(count)
 
     def _lines(self) -> None:
         while not self._end.wait(self._quiet):

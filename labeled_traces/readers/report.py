@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +24,7 @@ class ReadReport:
     taxonomy does not have -> how many labels. `stripped`: the name of what holds an answer, as `info.task.actions` ->
     how often it was kept from the judges. `unjoined`: the labels that joined no span, as `joining` lists them.
     `notes`: what was guessed about the tables of labels. `strict`: what cannot be read is an error, not a warning.
+    `taken`: gets how many more bytes of the files have been read.
     """
 
     counts: dict[str, int] = field(default_factory=dict)
@@ -32,6 +34,7 @@ class ReadReport:
     unjoined: list[JSON] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     strict: bool = False
+    taken: Callable[[int], object] = field(default=bool, compare=False, repr=False)
 
     def add(self, kind: str, example: str, count: int = 1) -> None:
         if count:

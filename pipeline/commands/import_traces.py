@@ -1,12 +1,19 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pipeline.commands.live import add_live
 from pipeline.commands.output import Output, check_same
-from pipeline.commands.reading import add_reading, read_traces_into
+from pipeline.commands.reading import add_reading, progress_of_reading, read_traces_into
 from pipeline.hints import command
+
+if TYPE_CHECKING:
+    from labeled_traces.dataset import LabeledTrace
+    from labeled_traces.readers.report import ReadReport
+    from labeled_traces.row_file import RowFile
 
 HELP = "Read traces and their labels from other systems' files into one file."
 EXAMPLES = """\
@@ -55,10 +62,12 @@ def run(args: argparse.Namespace, out: Output) -> int:
 
     tally = Tally()
     with RowFile(args.out) as file:
-        _, report = read_traces_into(
-            args,
-            lambda rows, said: file.fill(rows, lambda twice: said.add(TWICE, twice), said.leave_out, tally.add),
-        )
+
+        def fill(rows: Iterator[tuple[str, LabeledTrace]], said: ReadReport) -> RowFile:
+            with progress_of_reading(args, said, lambda: f"{len(file):,} traces"):
+                return file.fill(rows, lambda twice: said.add(TWICE, twice), said.leave_out, tally.add)
+
+        _, report = read_traces_into(args, fill)
         if group := tally.crowded(file):
             report.add("group with more than a fifth of all traces", group)
         if not args.force:

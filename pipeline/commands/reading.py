@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterator, Sized
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -62,6 +64,34 @@ def read_traces_into(
 
         return read_live_into(into, source, **_how(args))
     return read_into(into, args.files, args.format, **_how(args))
+
+
+@contextmanager
+def progress_of_reading(args: argparse.Namespace, report: ReadReport, done: Callable[[], str]) -> Iterator[None]:
+    """Shows on a terminal how much of large files has been read, beside what `done` says."""
+    from pipeline.progress import Progress
+
+    given = map(Path, args.files)
+    inside = (file for path in given for file in (path.rglob("*") if path.is_dir() else [path]))
+    megabytes = sum(file.stat().st_size for file in inside if file.is_file()) // _MEGABYTE
+    shown = megabytes >= _LONG and sys.stderr is not None and sys.stderr.isatty() and not args.json
+    rest = 0
+
+    def taken(count: int) -> None:
+        nonlocal rest
+        whole, rest = divmod(rest + count, _MEGABYTE)
+        if whole:
+            progress.update(whole)
+
+    with Progress("import" if shown else None, megabytes, unit="MB", spent=done) as progress:
+        if shown:
+            report.taken = taken
+        yield
+
+
+_MEGABYTE = 1_000_000
+_LONG = 50
+"""Megabytes: less is read in no time."""
 
 
 def _how(args: argparse.Namespace) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TextIO
 
@@ -52,14 +52,17 @@ def _is_whole(line: str) -> bool:
     return True
 
 
-def read_array(path: Path) -> Iterator[JSON]:
+def read_array(path: Path, taken: Callable[[int], object] = bool) -> Iterator[JSON]:
     """The items, those of `_BATCHES` each as a batch of one. After an array only what closes it may stand.
+
+    Args:
+        taken: gets how much more has been read, in characters.
 
     Raises:
         TraceError: damage; what stands before it has been given. Names how many items that were.
     """
     with _open(path) as file:
-        text = _Text(file, path)
+        text = _Text(file, path, taken)
         is_array = text.peek() == "["
         while text.peek():
             for record in _array(text, None, ()) if is_array else _object(text, {**_LISTS, **_BATCHES}, ()):
@@ -111,8 +114,8 @@ def _wrapped(item: JSON, above: tuple[str, ...]) -> JSON:
 class _Text:
     """A text that is read piece by piece. `count`: the records so far."""
 
-    def __init__(self, file: TextIO, path: Path) -> None:
-        self._file, self._path = file, path
+    def __init__(self, file: TextIO, path: Path, taken: Callable[[int], object]) -> None:
+        self._file, self._path, self._taken = file, path, taken
         self._text, self._at = "", 0
         self._decode = json.JSONDecoder().raw_decode
         self.count = 0
@@ -166,6 +169,7 @@ class _Text:
             more = self._file.read(piece)
         except UnicodeDecodeError as error:
             raise self._damage(str(error)) from None
+        self._taken(len(more))
         self._text, self._at = self._text[self._at :] + more, 0
         return bool(more)
 

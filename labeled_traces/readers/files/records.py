@@ -88,7 +88,7 @@ def read_records(path: Path, report: ReadReport) -> Iterator[tuple[str, JSON]]:
     if is_large_array(path):
         yield from _large_array(path, report)
         return
-    lines = read_lines(path, report.leave_out)
+    lines = read_lines(path, report.leave_out, report.taken)
     first = next(lines, None)
     if first is None:
         raise TraceError(f"{path}: is empty: accepted is a JSON or JSON Lines file")
@@ -120,7 +120,7 @@ def _large_array(path: Path, report: ReadReport) -> Iterator[tuple[str, JSON]]:
     """One item after the other; where there is damage, the rest as a whole, which may mend it."""
     count = 0
     try:
-        for count, item in enumerate(read_array(path), 1):
+        for count, item in enumerate(read_array(path, report.taken), 1):
             yield f"{path}, record {count}", item
     except TraceError as error:
         try:

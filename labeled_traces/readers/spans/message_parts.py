@@ -54,7 +54,7 @@ def plain_message(item: JSON) -> dict[str, JSON] | None:
         return None
     message = {"role": item["role"], "content": content}
     if calls:
-        if type(calls) is not list or not all(map(_is_plain_call, calls)) or len({call["id"] for call in calls}) < len(calls):
+        if type(calls) is not list or not all(map(_is_plain_call, calls)) or _without_copies(calls) != calls:
             return None
         message["tool_calls"] = [{key: call[key] for key in _CALL} for call in calls]
     for key in ("tool_call_id", "name"):

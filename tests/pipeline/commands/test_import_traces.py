@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,28 @@ from labeled_traces.readers import READERS
 from labeled_traces.readers.labels.table_columns import FIELDS
 from labeled_traces.trace import Span, Trace
 from pipeline.cli import main
+from pipeline.commands import reading
 from pipeline.tally import Tally
 
 TRACE = {"trace_id": "ab", "spans": [{"span_id": "cd", "span_attributes": {"input.value": "hi"}}]}
+
+
+def test_a_terminal_shows_how_much_of_large_files_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.json").write_text(json.dumps({**TRACE, "more": "x" * 3_000_000}))
+    words = ["import", str(tmp_path / "a.json"), "--out", str(tmp_path / "data.jsonl"), "--force"]
+    monkeypatch.setattr(reading, "_LONG", 2)
+    assert main(words) == 0
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    assert main([*words, "--json"]) == 0
+    assert "MB" not in capsys.readouterr().err
+    assert main(words) == 0
+    assert "3/3 [" in capsys.readouterr().err
+    monkeypatch.setattr(reading, "_LONG", 50)
+    assert main(words) == 0
+    assert capsys.readouterr().err == ""
 
 
 def annotation(category: str, annotator: str) -> dict[str, Any]:
