@@ -16,11 +16,15 @@ from labeled_traces.trace import JSON
 # Scripts without spaces between words: every character counts as a word.
 _WIDE = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
 _WORD = re.compile(f"[{_WIDE}]|[^\\W_{_WIDE}]+")
-_UNSEEN = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
+_UNSEEN = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff"
+    "\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
+)
+_MARKS = re.compile("[\u0300-\u036f]")
 _ENTITIES_IN_ENTITIES = 3
-_UNICODE = re.compile(r"\\+u([0-9a-fA-F]{4})")
+_UNICODE = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
 _SURROGATES = re.compile("[\ud800-\udfff]")
-_CONTROL = re.compile(r"\\+[bfnrt]")
+_CONTROL = re.compile(r"\\+[bfnrt]", re.IGNORECASE)
 _LONG = 200
 _END = object()
 
@@ -39,7 +43,7 @@ class Copy:
 
 def copied_runs(texts: Mapping[str, str], rows: Said, *, words: int = 8, known: Said | None = None) -> Iterator[Copy]:
     """The first shared run of `words` words for every pair of text and row; how they are written does not count (case,
-    punctuation, underscores, escapes of JSON and HTML, forms of Unicode, characters that are not seen).
+    punctuation, underscores, escapes of JSON and HTML, forms of Unicode, accents, characters that are not seen).
 
     Runs that occur in `known` rows are no copies. Only the prompt texts are indexed by their runs.
     """
@@ -124,12 +128,18 @@ def _runs(text: str, words: int) -> Iterator[tuple[str, ...]]:
 
 def _plain(text: str) -> str:
     """The text as a reader sees it, in small letters."""
-    text = _unescaped(text)
+    text = _unescaped(_bare(text))
     for _ in range(_ENTITIES_IN_ENTITIES):
         text = html.unescape(text)
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", _UNSEEN.sub("", text))
-    return text.casefold()
+    return _bare(text).casefold()
+
+
+def _bare(text: str) -> str:
+    """The text without forms of letters, accents, and characters that are not seen."""
+    if text.isascii():
+        return text
+    text = unicodedata.normalize("NFKD", _UNSEEN.sub("", text))
+    return unicodedata.normalize("NFC", _MARKS.sub("", text))
 
 
 def _unescaped(text: str) -> str:
@@ -137,7 +147,7 @@ def _unescaped(text: str) -> str:
     file has the words that a reader sees."""
     if "\\" not in text:
         return text
-    text = _UNICODE.sub(lambda code: chr(int(code[1], 16)), text)
+    text = _UNICODE.sub(lambda code: chr(int(code[1] or code[2], 16)), text)
     if _SURROGATES.search(text):
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return _CONTROL.sub(" ", text)

@@ -1,8 +1,9 @@
 """What only the held-out traces say, and whether a text says it too.
 
-Three signs of a copy, whatever form it has: the text names a test trace as its example; it has a run of words of one
-(how they are written does not count, see `copied_runs`); or it has, close together, several numbers and ids that only
-this trace holds, so that another order of keys, YAML, prose or the loss of the keys hide nothing. What the development
+Three signs of a copy, whatever form it has (see `readings`): the text names a test trace, as its example or by an id
+that is no word; it has a run of words of one (how they are written does not count, see `copied_runs`); or it has, close
+together, several numbers and ids that only this trace holds, so that another order of keys, YAML, prose or the loss of
+the keys hide nothing. What the development
 split says as well (instructions, tools, policies) is no sign.
 
 Measured on 52 real runs and 400 simulated ones, each split three times, with 1,000 texts of judges (the shipped ones,
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 
 from labeled_traces.copied_text import said_in, words_of
 from labeled_traces.dataset import Dataset, LabeledTrace
+from labeled_traces.disguises import readings, without_marks
 from labeled_traces.split import LeakageError
 from labeled_traces.trace import text_hash
 from labeled_traces.word_hashes import Hashes, WordHashes
@@ -34,8 +36,14 @@ POINTS = 4
 characters on, one if it has three or four. Ordinary texts of judges have no more than two."""
 WINDOW = 60
 _SOURCE = re.compile(
-    r"""\btrace_id[\\"']*\s*[:=]\s*"""
+    r"""\btrace_?[iI][dD][\\"']*\s*[:=]\s*"""
     r"""(?:(?P<json>"(?:[^"\\]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*")|\\*["'](?P<quoted>[^"'\\]*)|(?P<bare>[^\s"',;}\]]+))"""
+)
+TELLING_ID = 8
+"""An id of a trace is no word, and is known anywhere, if it has so many letters and digits, of which one is a digit."""
+REMEDY = (
+    "take it out, write it anew in general words, or take it from a development trace; what is no secret of that trace "
+    "(instructions, a policy) passes as soon as the development split holds it too"
 )
 Places: TypeAlias = NDArray[np.int32]
 
@@ -50,10 +58,11 @@ class Leak:
 
 @dataclass(frozen=True)
 class Seal:
-    """`runs`: sorted numbers of all runs of words that only test traces have, with the positions of these in `ids`;
-    `telling`: number or id -> the test traces that have it."""
+    """`names`: the words of a telling id -> the id. `runs`: sorted numbers of all runs of words that only test traces
+    have, with the positions of these in `ids`; `telling`: number or id -> the test traces that have it."""
 
     ids: Mapping[str, int]
+    names: Mapping[tuple[str, ...], str]
     words: int
     runs: Hashes
     places: Places
@@ -85,7 +94,8 @@ class Seal:
         order = order[~common[of_name[order]]]
         positions = {trace_id: number for number, trace_id in enumerate(testset.ids)}
         owners = {word: tuple(own) for word, own in telling.items()}
-        return cls(positions, words, runs[order], places[order], owners, read.hashes)
+        named = {said: trace_id for trace_id in testset.ids if _telling(said := tuple(words_of(trace_id)))}
+        return cls(positions, named, words, runs[order], places[order], owners, read.hashes)
 
     def check(self, texts: Mapping[str, str], least: int | None = None) -> None:
         """`texts`: name -> text. `least`: a longer run of words than `words`, of texts about other traces of the agent.
@@ -97,20 +107,31 @@ class Seal:
             known = text_hash(f"{least} {text}")
             if known not in self._passed:
                 for leak in self.leaks({name: text}, least):
-                    raise LeakageError(leak.what)
+                    raise LeakageError(f"{leak.what}: {REMEDY}")
                 self._passed.add(known)
 
     def leaks(self, texts: Mapping[str, str], least: int | None = None) -> Iterator[Leak]:
         """Each test trace that a text was copied from, with the first thing that says so."""
         for name, text in texts.items():
-            found = [*self._named(name, text), *self._copied(name, words_of(text), least or self.words)]
-            yield from {leak.trace_id: leak for leak in reversed(found)}.values()
+            leaks: dict[str, Leak] = {}
+            for reading in readings(text):
+                words = words_of(reading)
+                told = () if least else self._told(name, words)
+                for leak in (*self._named(name, reading), *told, *self._copied(name, words, least or self.words)):
+                    leaks.setdefault(leak.trace_id, leak)
+            yield from leaks.values()
 
     def _named(self, name: str, text: str) -> Iterator[Leak]:
         for found in _SOURCE.finditer(text):
-            source = found["quoted"] or found["bare"] or json.loads(found["json"] or '""', strict=False)
-            if source.strip() in self.ids:
+            source = (found["quoted"] or found["bare"] or json.loads(found["json"] or '""', strict=False)).strip()
+            if source in self.ids:
                 yield Leak(source, f"{name} holds an example of the held-out trace {source!r}")
+
+    def _told(self, name: str, words: Sequence[str]) -> Iterator[Leak]:
+        for length in {len(own) for own in self.names}:
+            for start in range(len(words) - length + 1):
+                if (source := self.names.get(tuple(words[start : start + length]))) is not None:
+                    yield Leak(source, f"{name} names the held-out trace {source!r}")
 
     def _copied(self, name: str, words: Sequence[str], least: int) -> Iterator[Leak]:
         traces = list(self.ids)
@@ -165,6 +186,18 @@ class _Reader:
         return runs, frozenset[str]().union(*(ids for _, ids in read))
 
     def _read(self, text: str) -> tuple[Hashes, frozenset[str]]:
-        words = words_of(text)
-        runs = self.hashes.of(words if len(words) >= self._words else (), self._words)
-        return runs, frozenset(word for word in words if len(word) >= _SHORT and any(map(str.isdigit, word)))
+        """As it stands, and as it is copied from a page or a list."""
+        said = [words_of(text)]
+        if (bare := without_marks(text)) != text and (words := words_of(bare)) != said[0]:
+            said.append(words)
+        runs = [self.hashes.of(words, self._words) for words in said if len(words) >= self._words]
+        ids = frozenset(word for words in said for word in words if len(word) >= _SHORT and _number(word))
+        return np.concatenate([_NONE, *runs]), ids
+
+
+def _telling(words: Sequence[str]) -> bool:
+    return sum(map(len, words)) >= TELLING_ID and any(map(_number, words))
+
+
+def _number(word: str) -> bool:
+    return any(map(str.isdigit, word))

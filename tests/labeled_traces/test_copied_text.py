@@ -83,7 +83,7 @@ def test_text_inside_of_json_is_found_however_deep(in_prompt: int, in_trace: int
     """As in `examples.jsonl`, in a tool's arguments, in a tool's result that holds JSON as text."""
     rows = [row("t", {"result": in_json("result", SAID, in_trace, not ascii_only)})]
     (copy,) = copied_runs({"p": in_json("excerpt", SAID, in_prompt, ascii_only)}, said_in(rows), words=15)
-    assert copy.run == "he said the café of nordbank closes at nine in the new town c ew"
+    assert copy.run == "he said the cafe of nordbank closes at nine in the new town c ew"
 
 
 WRITTEN = "Die größte Bank in Zürich öffnet um 9"
@@ -102,7 +102,7 @@ WAYS = {
 def test_how_a_text_is_written_does_not_count(copy: str) -> None:
     for said, prompt in ((WRITTEN, copy), (copy, WRITTEN)):
         (found,) = copied_runs({"p": prompt}, said_in([row("t", {"text": said})]), words=8)
-        assert found.run == "die grösste bank in zürich öffnet um 9"
+        assert found.run == "die grosste bank in zurich offnet um 9"
 
 
 @pytest.mark.parametrize("times", [0, 1, 2])
