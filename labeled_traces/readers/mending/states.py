@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from labeled_traces.json_values import decoded, get
-from labeled_traces.readers.spans.messages import chat_messages
+from labeled_traces.readers.spans.langchain import plain_state
 from labeled_traces.trace import JSON, Span, SpanKind
 
 _WRAPPERS = (SpanKind.CHAIN, SpanKind.UNKNOWN)
@@ -19,17 +19,10 @@ def without_repeated_states(spans: Sequence[Span]) -> list[Span]:
     A wrapper's conversation loses the messages that models were asked or answered, that tools gave out or that an agent
     was given: where nothing else is in its state it shows nothing. Of an agent's answer the last message stays.
     """
-    read = [replace(span, inputs=_state(span.inputs), outputs=_state(span.outputs)) for span in spans]
+    read = [replace(span, inputs=plain_state(span.inputs), outputs=plain_state(span.outputs)) for span in spans]
     ids = {span.span_id for span in spans}
     shown = {part for span in read if _speaks(span, ids) for part in _said(span)}
     return [_shortened(span, shown, span.parent_id not in ids) for span in read]
-
-
-def _state(value: JSON) -> JSON:
-    if get(value, "type") == "tool_call" and "name" in value:  # what LangGraph hands to a node of tools
-        return {"messages": chat_messages([value], "assistant")}
-    messages = chat_messages(value["messages"]) if isinstance(get(value, "messages"), list) else None
-    return value if messages is None else {**value, "messages": messages}
 
 
 def _speaks(span: Span, ids: set[str]) -> bool:

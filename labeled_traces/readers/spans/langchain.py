@@ -31,7 +31,7 @@ def plain_span(span: Span) -> Span:
         return replace(span, outputs=decoded(message[-1]["content"]), status="ERROR" if failed else span.status)
     if span.kind not in _STATES:
         return span
-    inputs, outputs = _state(span.inputs), _state(span.outputs)
+    inputs, outputs = plain_state(span.inputs), plain_state(span.outputs)
     if inputs is span.inputs and outputs is span.outputs:
         return span
     if span.kind is SpanKind.AGENT:
@@ -44,19 +44,20 @@ def _message(raw: Mapping[str, JSON] | None) -> list[JSON] | None:
     return list(split_message(raw, "user")) if str(get(raw, "role")).lower() in KNOWN_ROLES and raw else None
 
 
-def _state(value: JSON) -> JSON:
+def plain_state(value: JSON) -> JSON:
     """A state, what a node changes of it, or calls that it hands out, with `messages`; else the very same value."""
     if isinstance(value, list):
         return _list(value)
     if not isinstance(value, dict):
         return value
-    if value.keys() <= _COMMAND and "update" in value:
-        changed = _state(value["update"])
-        if changed is value["update"] and changed is not None:
+    if value.get("type") == "tool_call" and "name" in value:  # what LangGraph hands to a node of tools
+        return _list([{"args": None, **value}])
+    if {"update", "goto"} <= value.keys() <= _COMMAND:
+        changed = plain_state(value["update"])
+        if not isinstance(changed, dict | None):
             return value
         to = value.get("goto")
-        found = changed if isinstance(changed, dict) else {}
-        return {**found, "goto": to} if to else found or None
+        return {**(changed or {}), "goto": to} if to else changed or None
     messages = _messages(value.get("messages"))
     return value if messages is None else {**value, "messages": messages}
 
@@ -68,7 +69,7 @@ def _list(items: list[JSON]) -> JSON:
     if messages is not None:
         return {"messages": messages}
     if len(items) == 1 and isinstance(items[0], dict):
-        changed = _state(items[0])
+        changed = plain_state(items[0])
         return items if changed is items[0] else changed
     return items
 

@@ -71,11 +71,8 @@ def _tool_contents(inputs: JSON, outputs: JSON, place: str, options: ReadOptions
 
 
 def _plain(value: JSON) -> JSON:
-    """What a node of a graph was given or changes, without the command around it and without an envelope of one key."""
+    """What a node of a graph was given or changes, without an envelope of one item or one key around it."""
     value = value[0] if isinstance(value, list) and len(value) == 1 else value
-    if isinstance(value, dict) and value.keys() <= {"graph", "update", "resume", "goto"} and "update" in value:
-        to = value.get("goto")
-        return {**(value["update"] if isinstance(value["update"], dict) else {}), **({"goto": to} if to else {})}
     if isinstance(value, dict) and value.keys() in ({"output"}, {"input"}):
         return _plain(next(iter(value.values())))
     return value

@@ -26,10 +26,15 @@ def test_states_and_what_nodes_change_are_messages() -> None:
     command: JSON = {"graph": None, "update": {"messages": [AI]}, "resume": None, "goto": []}
     assert span(None, [command]).outputs == {"messages": [AI_READ]}
     assert span(None, {**command, "goto": ["end"]}).outputs == {"messages": [AI_READ], "goto": ["end"]}
+    assert span(None, {**command, "update": {"done": True}, "goto": ["end"]}).outputs == {"done": True, "goto": ["end"]}
+    assert span(None, {**command, "update": None}).outputs is None
+    assert span(CALL).inputs == span([CALL]).inputs, "what a node of tools is given"
     assert span([CALL]).inputs == {"messages": [{"role": "assistant", "content": None, "tool_calls": [READ]}]}
 
 
-@pytest.mark.parametrize("value", [None, "go", {}, [], {"messages": "go"}, {"messages": [3]}, {"goto": "x"}, [[1]]])
+@pytest.mark.parametrize(
+    "value", [None, "go", {}, [], {"messages": "go"}, {"messages": [3]}, {"goto": "x"}, [[1]], {"update": {"a": 1}}]
+)
 def test_what_is_no_state_stays_as_it_is(value: JSON) -> None:
     given = Span("a", None, "node", SpanKind.CHAIN, inputs=value, outputs=value)
     assert plain_span(given) is given
