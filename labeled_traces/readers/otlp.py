@@ -45,11 +45,7 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
                 if is_otlp(record):
                     yield from ((at, span, path) for at, span in _flat_spans(record, where, leave_out))
                 else:
-                    options.report.leave_out(
-                        TraceError(
-                            f"{where}: not OTLP: accepted are {{resourceSpans: [...]}} and {{resourceLogs: [...]}}"
-                        )
-                    )
+                    options.report.leave_out(TraceError(f"{where}: not OTLP: {_ACCEPTED}"))
 
     yield from read_traces(spans(), lost, options)
 

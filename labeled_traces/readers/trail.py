@@ -20,6 +20,7 @@ from labeled_traces.trace import JSON, TraceError
 
 
 def is_trail(record: Mapping[str, JSON]) -> bool:
+    """Whether a record is a trace with its spans, or a row of TRAIL's table."""
     return isinstance(record.get("spans"), list) or ("trace" in record and "labels" in record)
 
 

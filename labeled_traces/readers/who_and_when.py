@@ -96,7 +96,7 @@ def labelled(record: JSON, where: str, options: ReadOptions) -> LabeledTrace:
     answer = next((record[key] for key in _ANSWERS if record.get(key) is not None), None)
     return LabeledTrace(
         trace=trace,
-        errors=(_error(record, trace, where, table_of(options, "who_and_when")),),
+        errors=(_error(record, trace, where, _table_of(options, "who_and_when")),),
         scores=(ScoreLabel("goal_fulfillment", 0, RATER),),
         group=_group(name),
         clean="partial",
@@ -124,7 +124,7 @@ def _with_agentrx(trace: Trace, labels: RunLabels, where: str) -> LabeledTrace:
     key = trace.trace_id
     labels.use(key, key, where)
     place, record = labels.by_run[key]
-    own, rater = replace(labels, options=table_of(labels.options, "agentrx")), agentrx_labels.RATER
+    own, rater = replace(labels, options=_table_of(labels.options, "agentrx")), agentrx_labels.RATER
     errors = agentrx_labels.errors_of(own, key, trace, rater)
     all_read = len(errors) == len(record[agentrx_labels.LIST])
     return LabeledTrace(
@@ -138,7 +138,7 @@ def _with_agentrx(trace: Trace, labels: RunLabels, where: str) -> LabeledTrace:
     )
 
 
-def table_of(options: ReadOptions, name: str) -> ReadOptions:
+def _table_of(options: ReadOptions, name: str) -> ReadOptions:
     """The options with the usual table of a format, unless the user brought another table than the usual ones."""
     if options.taxonomy.name not in ("agentrx", "who_and_when", "mp_bench") or options.taxonomy.name == name:
         return options

@@ -61,4 +61,5 @@ def calls_of(message: Mapping[str, JSON]) -> list[tuple[JSON, str, str]]:
 
 
 def json_text(value: JSON) -> str:
+    """A value as JSON text. Raises: TypeError, ValueError, a value that JSON does not have (NaN, a set ...)."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False)

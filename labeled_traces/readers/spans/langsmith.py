@@ -27,6 +27,7 @@ def ids_by_path(run: Mapping[str, JSON]) -> tuple[str, str]:
 
 
 def read_run(run: Mapping[str, JSON], above: JSON, where: str, options: ReadOptions) -> Span:
+    """One run. `above`: the id of the run that it stands in, which counts where it names no parent itself."""
     span_id = str(run.get("id") or "")
     place = f"{where}, run {span_id or '(no id)'}"
     extra = decoded(run.get("extra"))

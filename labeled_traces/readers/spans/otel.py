@@ -74,7 +74,7 @@ def read_span(item: Mapping[str, JSON], above: str | None, where: str, options: 
     bare = record if any(mark in item for mark in _BARE_MARKS) else {}
     attributes = record.get("span_attributes") or record.get("attributes") or bare
     span_id = span_id_of(record)
-    parent = first_field(record, *_PARENT_IDS)
+    parent = _first_field(record, *_PARENT_IDS)
     place = f"{where}, span {span_id or '(no id)'}"
     if not isinstance(attributes, dict):
         options.report.add("attributes that are no mapping", place)
@@ -87,7 +87,7 @@ def read_span(item: Mapping[str, JSON], above: str | None, where: str, options: 
     inputs, outputs = _contents(attributes, kind, place, options)
     task = task_id(attributes)
     start, end = _times(record, place, options)
-    code = status(first_field(record, "status_code", "status.status_code", "status.code", "status"))
+    code = status(_first_field(record, "status_code", "status.status_code", "status.code", "status"))
     span = Span(
         span_id=span_id,
         parent_id=above or (None if parent is None else otel_id(_text(parent))),
@@ -147,14 +147,14 @@ def _is_conversation(value: JSON) -> bool:
 
 
 def _name(attributes: JSON, kind: SpanKind, name: str) -> str:
-    named = first_field({"of": attributes}, "of.tool.name", "of.ai.toolCall.name", "of.traceloop.entity.name")
+    named = _first_field({"of": attributes}, "of.tool.name", "of.ai.toolCall.name", "of.traceloop.entity.name")
     if kind is SpanKind.TOOL and named is not None:
         return _text(named) or name
     return genai_name(attributes, kind, name)
 
 
 def _times(record: Mapping[str, JSON], place: str, options: ReadOptions) -> tuple[float | None, float | None]:
-    given = first_field(record, "timestamp", "start_time", "startTime"), first_field(record, "end_time", "endTime")
+    given = _first_field(record, "timestamp", "start_time", "startTime"), _first_field(record, "end_time", "endTime")
     start, end = seconds(given[0]), seconds(given[1])
     length = duration(record.get("duration"))
     if end is None and start is not None and length is not None:
@@ -176,14 +176,14 @@ def error_text(record: Mapping[str, JSON], code: str) -> str | None:
     return text or text_field(record, "error_type") or ("unknown error" if code == "ERROR" else None)
 
 
-def first_field(record: Mapping[str, JSON], *names: str) -> JSON:
+def _first_field(record: Mapping[str, JSON], *names: str) -> JSON:
     """The first of these (dotted) fields that is there and is no mapping."""
     return next((value for value in at_names(record, names) if value is not None and not isinstance(value, dict)), None)
 
 
 def text_field(record: Mapping[str, JSON], *names: str) -> str:
-    """As `first_field`, as a text; empty if there is none."""
-    return _text(first_field(record, *names))
+    """As `_first_field`, as a text; empty if there is none."""
+    return _text(_first_field(record, *names))
 
 
 def _text(value: JSON) -> str:
