@@ -118,8 +118,12 @@ def _flat(span: Mapping[str, JSON], where: str) -> dict[str, JSON]:
 
 
 def _attributes(holder: Mapping[str, JSON], where: str) -> dict[str, JSON]:
-    pairs = _list(holder, "attributes", where)
-    return {str(either(pair, "key")): _value(either(pair, "value"), where) for pair in pairs}
+    return _by_name(_list(holder, "attributes", where), where)
+
+
+def _by_name(pairs: list[JSON], where: str) -> dict[str, JSON]:
+    rows = (pair if isinstance(pair, dict) else {} for pair in pairs)
+    return {str(row.get("key")): _value(row.get("value"), where) for row in rows}
 
 
 def _value(value: JSON, where: str) -> JSON:
@@ -133,8 +137,7 @@ def _value(value: JSON, where: str) -> JSON:
     if kind == "arrayValue":
         return [_value(item, where) for item in _list(inner, "values", f"{where}, {kind}")]
     if kind == "kvlistValue":
-        pairs = _list(inner, "values", f"{where}, {kind}")
-        return {str(either(pair, "key")): _value(either(pair, "value"), where) for pair in pairs}
+        return _by_name(_list(inner, "values", f"{where}, {kind}"), where)
     if kind == "intValue" and isinstance(inner, str) and re.fullmatch(r"-?\d{1,20}", inner):
         return int(inner)
     return inner

@@ -27,11 +27,6 @@ def plain(name: str) -> str:
 _NAMES = frozenset(map(plain, (*SAMPLE_KEYS, *COMMON_KEYS, *BESIDE)))
 
 
-@lru_cache(maxsize=4096)
-def _has_name(keys: tuple[str, ...]) -> bool:
-    return not _NAMES.isdisjoint(map(plain, keys))
-
-
 def note_answers(metadata: JSON, report: ReadReport) -> None:
     """Notes the answers that stand in metadata of which nothing but names of agents and the like is read."""
     for key in metadata if isinstance(metadata, dict) else ():
@@ -41,17 +36,17 @@ def note_answers(metadata: JSON, report: ReadReport) -> None:
 def texts_with_names(values: Iterable[JSON]) -> tuple[set[str], bool]:
     """The texts in these values that may hold the name of an answer, and whether a key of a mapping bears one."""
     texts: set[str] = set()
-    named = False
+    keys: set[str] = set()
     found = list(values)
     for item in found:
         if isinstance(item, str):
             texts.add(item)
         elif isinstance(item, dict):
-            named = named or _has_name(tuple(item))
+            keys.update(item)
             found += item.values()
         elif isinstance(item, list):
             found += item
-    return set(filter(_suspicious, texts)), named
+    return set(filter(_suspicious, texts)), not _NAMES.isdisjoint(map(plain, keys))
 
 
 def _suspicious(text: str) -> bool:

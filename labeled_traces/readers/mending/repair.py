@@ -66,23 +66,24 @@ def mend_span(span: Span, where: str, options: ReadOptions) -> Span:
 
 
 def _is_fine(value: JSON, longest: int, depth: int) -> bool:
-    """Level by level; what is quickly seen first, texts that are not ASCII each once."""
+    """Level by level; texts that are not ASCII each once."""
     texts: set[str] = set()
+    keys: set[str] = set()
     level: list[JSON] = [value]
     while level:
         below: list[JSON] = []
         for item in level:
             kind = type(item)
             if kind is str:
+                if len(item) > longest or "\x00" in item:
+                    return False
                 if not item.isascii():
                     texts.add(item)
-                elif len(item) > longest or "\x00" in item:
-                    return False
             elif kind is dict or kind is list:
                 if depth >= _DEEPEST:
                     return False
                 if kind is dict:
-                    texts.update(item)
+                    keys.update(item)
                     below += item.values()
                 else:
                     below += item
@@ -90,7 +91,9 @@ def _is_fine(value: JSON, longest: int, depth: int) -> bool:
                 return False
         level = below
         depth += 1
-    return all(len(text) <= longest and "\x00" not in text and is_valid(text) for text in texts)
+    return all(map(is_valid, texts)) and all(
+        len(key) <= longest and "\x00" not in key and is_valid(key) for key in keys
+    )
 
 
 def _is_finite(item: JSON) -> bool:

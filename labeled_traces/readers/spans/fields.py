@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 
 from labeled_traces.trace import JSON, SpanKind
 
+_NANOSECONDS = 19
+"""Digits of nanoseconds since the epoch, until 2286."""
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 
 
@@ -19,6 +21,8 @@ def seconds(value: JSON) -> float | None:
     if isinstance(value, list) and len(value) == 2 and all(isinstance(part, int) for part in value):
         whole = seconds(value[0])
         return None if whole is None else whole + value[1] / 1e9
+    if isinstance(value, str) and len(value) == _NANOSECONDS and value.isdecimal():
+        value = float(value)
     if isinstance(value, str):
         try:
             moment = datetime.fromisoformat(_six_digits(value.strip()))

@@ -43,6 +43,9 @@ _ABOUT = {
 }
 
 
+_ROOTS = {place.partition(".")[0] for some in (_COUNTS, _ABOUT) for places in some.values() for place in places}
+
+
 def model_attributes(counts: Mapping[str, JSON], *models: JSON) -> dict[str, JSON]:
     """The attributes `llm.token_count` and `llm.model_name` of a call of a model; without what is not known.
 
@@ -65,6 +68,8 @@ def token_counts(counts: Mapping[str, JSON]) -> dict[str, int]:
 def usage(attributes: JSON) -> dict[str, JSON]:
     """What nested attributes say: those of `model_attributes`, `session.id`, and what tells agents, tools and their
     calls from others. A count that is 0 stays: who exports spans leaves out what it does not know."""
+    if _ROOTS.isdisjoint(attributes):
+        return {}
     counts = {name: count for name, places in _COUNTS.items() if (count := _count(attributes, places)) is not None}
     found = {"llm.token_count": counts or None, **{key: _text(attributes, places) for key, places in _ABOUT.items()}}
     return {key: value for key, value in found.items() if value is not None}

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from labeled_traces.readers.spans.langchain import plain_span
-from labeled_traces.readers.spans.message_parts import content_text, conversation, messages_of
+from labeled_traces.readers.spans.message_parts import (
+    content_text,
+    conversation,
+    messages_of,
+    plain_message,
+    split_message,
+)
 from labeled_traces.readers.spans.messages import chat_messages
 from labeled_traces.trace import JSON, Span, SpanKind
 
@@ -123,3 +133,36 @@ def test_a_conversation_has_tools_only_where_there_are_some() -> None:
     assert conversation([]) is None
     assert conversation([AI_READ], []) == {"messages": [AI_READ]}
     assert conversation([AI_READ], [{"name": "search"}])["tools"] == [{"name": "search"}]
+
+
+_TEXTS = st.text(max_size=3)
+_CALLS = st.fixed_dictionaries(
+    {"id": st.none() | st.sampled_from("ab"), "name": st.none() | _TEXTS},
+    optional={"arguments": st.dictionaries(_TEXTS, _TEXTS) | _TEXTS, "type": st.just("function")},
+)
+_MESSAGES = st.fixed_dictionaries(
+    {"role": st.sampled_from(["user", "assistant", "system", "tool", "human", "User"])},
+    optional={
+        "content": st.none() | _TEXTS | st.just([{"type": "text", "text": "x"}]),
+        "tool_calls": st.none() | st.lists(_CALLS, max_size=2),
+        "tool_call_id": st.none() | _TEXTS | st.integers(),
+        "name": st.none() | _TEXTS,
+        "more": _TEXTS,
+    },
+)
+
+
+@given(_MESSAGES)
+def test_the_quick_look_at_a_message_sees_what_the_careful_one_does(message: JSON) -> None:
+    plain = plain_message(message)
+    assert plain is None or json.dumps([plain]) == json.dumps(list(split_message(message, "user")))
+
+
+def test_messages_in_our_own_form_are_taken_as_they_are() -> None:
+    call = {"id": "a", "name": "search", "arguments": {"q": "x"}}
+    for message in (
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "content": "found", "tool_call_id": "a", "name": "search"},
+    ):
+        assert plain_message(message) == message
