@@ -127,9 +127,12 @@ def _holds_key(path: str) -> bool:
 def check_tracking_uri(uri: str) -> None:
     """
     Raises:
-        JudgeError: user and password of a server, which MLflow takes from the environment. Those of a database have no
-            other place than the URI: it is used as it is, and shown and stored without them (`hide_in_uri`).
+        JudgeError: no URI, which MLflow takes for a new store here; or user and password of a server, which MLflow
+            takes from the environment. Those of a database have no other place than the URI: it is used as it is, and
+            shown and stored without them (`hide_in_uri`).
     """
+    if not uri.strip():
+        raise JudgeError("the tracking URI is empty: accepted is that of a server or of a database")
     if re.match(r"https?://[^/?#]*@", uri, re.IGNORECASE):
         raise JudgeError(
             f"tracking URI {redact_url(uri)}: accepted is one without user and password; MLflow takes these from the "

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
+from labeled_traces.names import did_you_mean
 from labeled_traces.trace import JSON
 from pipeline.config import PipelineError
 from pipeline.tracking import connect, refusals
 
 _PAGE = 100
-_NAMED = 10
+_NAMED, _COMPARED = 10, 1_000
+"""Experiments that are named, and among which one is looked for that may be meant."""
 Unfinished: TypeAlias = Callable[[str], None]
 
 
@@ -27,12 +29,14 @@ class MlflowTraces:
 
             client = connect(uri)
             found = client.get_experiment_by_name(experiment)
-            names = [] if found else [one.name for one in client.search_experiments(max_results=_NAMED)]
+            names = [] if found else [one.name for one in client.search_experiments(max_results=_COMPARED)]
             self._client = TracingClient(uri)
         if found is None:
-            known = f"; it has {', '.join(map(repr, names))}{' ...' if len(names) == _NAMED else ''}" if names else ""
+            more = " ..." if len(names) > _NAMED else ""
+            known = f"; it has {', '.join(map(repr, names[:_NAMED]))}{more}" if names else ""
+            meant = did_you_mean(experiment, names)
             raise PipelineError(
-                f"MLflow at {uri} has no experiment {experiment!r}: accepted is one that holds traces{known}"
+                f"MLflow at {uri} has no experiment {experiment!r}{meant}: accepted is one that holds traces{known}"
             )
         self.experiment_id = str(found.experiment_id)
 

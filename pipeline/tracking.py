@@ -7,11 +7,13 @@ import logging
 import math
 import os
 import re
+import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from judges.redact import check_tracking_uri, hide_in_uri, redact
 from pipeline.config import PipelineError, TrackingConfig
@@ -120,8 +122,19 @@ def connect(uri: str, *, create: bool = False) -> Any:
     from mlflow import MlflowClient
 
     check_tracking_uri(uri)
+    _check_answers(uri)
     ensure_store(uri, create=create)
     return MlflowClient(tracking_uri=uri, registry_uri=uri)
+
+
+def _check_answers(uri: str) -> None:
+    """Raises: OSError, where nothing listens at a database's port: MLflow would try for minutes; ImportError."""
+    parts = urlsplit(uri)
+    if re.match("postgresql|mysql|mssql", parts.scheme) and parts.hostname and parts.port:
+        from sqlalchemy import make_url
+
+        make_url(uri).get_dialect().import_dbapi()  # a driver that is missing is told first
+        socket.create_connection((parts.hostname, parts.port), timeout=10).close()
 
 
 def _known_run(client: Any, run_dir: Path, uri: str) -> str | None:
@@ -171,6 +184,12 @@ def refusals(uri: str) -> Iterator[None]:
             "; accepted is the URI of a server that is running (what was done is kept: the same command goes on), or "
             "of a file: sqlite:////path/mlflow.db"
         )
+        if re.search(r"error code 40[13]\b|UNAUTHENTICATED|PERMISSION_DENIED", str(error)):
+            answered = False
+            accepted = (
+                "; accepted is a user who may do this: MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or "
+                "MLFLOW_TRACKING_TOKEN in the environment"
+            )
         if isinstance(error, ImportError):
             accepted = "; accepted is the URI of a database whose driver is installed beside gpa-judges, or of a server"
         shown = hide_in_uri(uri)

@@ -97,19 +97,29 @@ def receive(
     """(row, what people said of it) pairs: the second with labels at the row's own spans, and nothing else.
 
     Traces of the experiment that are copies of no row are counted in the report.
+
+    Raises:
+        PipelineError: MLflow refuses, or the experiment has a copy of none of the rows.
     """
     traces = MlflowTraces(uri, experiment)
     with refusals(uri):
         tags = connect(uri).get_experiment(traces.experiment_id).tags
     copies = {(copy := Copy.of(row.trace, traces.experiment_id)).trace_id: (row, copy) for row in rows}
+    sent, seen = set(copies), set[str]()
     for record in traces.records():
         trace_id = str(record["info"].get("trace_id"))
+        seen.add(trace_id)
         if trace_id not in copies:
             original = get(record, "info", "tags", ORIGINAL_TRACE)
             options.report.add("labelled trace that the data does not have", str(original or trace_id))
             continue
         row, copy = copies.pop(trace_id)
         yield row, _said(row, copy, record, options, with_verdicts=tags.get(LABELLING) == WITH_VERDICTS)
+    if not sent.intersection(seen):
+        raise PipelineError(
+            f"experiment {experiment!r} of MLflow at {uri} has none of the {len(sent)} traces of this data: accepted "
+            "is the experiment that `label export` made of it, with the same data"
+        )
     for row, _ in copies.values():
         options.report.add("trace that was not sent to be labelled", row.trace_id)
 
@@ -117,7 +127,8 @@ def receive(
 def _said(
     row: LabeledTrace, copy: Copy, record: dict[str, Any], options: ReadOptions, *, with_verdicts: bool
 ) -> LabeledTrace:
-    found = label(copy.trace(row.trace), assessments_of(record), copy.trace_id, options)
+    where = f"trace {row.trace_id} ({copy.trace_id})"
+    found = label(copy.trace(row.trace), assessments_of(record), where, options)
     back = {new: old for old, new in copy.spans.items()}
     errors = tuple(replace(error, span_id=error.span_id and back[error.span_id]) for error in found.errors)
     raters = sorted({*(error.rater for error in errors), *(score.rater for score in found.scores), *found.raters})

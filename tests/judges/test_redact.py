@@ -144,6 +144,12 @@ def test_a_server_with_a_password_is_refused(uri: str) -> None:
     assert "secret-1" not in str(caught.value)
 
 
+def test_no_uri_is_refused() -> None:
+    """MLflow would make a store where the command runs."""
+    with pytest.raises(JudgeError, match="tracking URI is empty: accepted is that of a server"):
+        check_tracking_uri(" ")
+
+
 @pytest.mark.parametrize(
     "uri", ["sqlite:////a@b/mlflow.db", "http://host:5000/p?x=a@b", "postgresql://me:secret-1@host/db", "databricks"]
 )

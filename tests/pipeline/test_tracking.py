@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -146,3 +147,22 @@ def test_a_server_that_is_not_there_is_told_in_a_few_words(monkeypatch: pytest.M
         connect("http://127.0.0.1:9").get_experiment_by_name("x")
     said = str(error.value).partition(";")[0]
     assert said == "MLflow at http://127.0.0.1:9 refused: no answer: Connection refused"
+
+
+def test_a_database_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
+    """MLflow alone would try for 100 seconds."""
+    pytest.importorskip("psycopg")
+    started = time.monotonic()
+    with pytest.raises(PipelineError, match=r"u:\[hidden\]@127\.0\.0\.1:9/db refused: .*Connection refused") as error:
+        Tracker.open(tmp_path, TrackingConfig(uri="postgresql+psycopg://u:secret-1@127.0.0.1:9/db"), tmp_path, "name")
+    assert time.monotonic() - started < 10
+    assert "secret-1" not in str(error.value)
+
+
+@pytest.mark.parametrize("reason", ["failed with error code 401 != 200", "PERMISSION_DENIED: no"])
+def test_who_is_not_let_in_is_told_how(reason: str) -> None:
+    from mlflow.exceptions import MlflowException
+
+    told = pytest.raises(PipelineError, match="accepted is a user who may do this: MLFLOW_TRACKING_USERNAME")
+    with told, refusals("http://127.0.0.1:9"):
+        raise MlflowException(reason, error_code=1)

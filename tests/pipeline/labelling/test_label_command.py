@@ -152,6 +152,33 @@ def test_an_experiment_with_other_traces_is_refused(mlflow_server: str, data: Pa
     code, said = command("export", data, "--tracking-uri", mlflow_server, "--experiment", "production")
     assert code == 2
     assert "is there and not for labelling" in said["error"]["message"]
+    code, said = command(
+        *(
+            "import",
+            data,
+            "--tracking-uri",
+            mlflow_server,
+            "--experiment",
+            "production",
+            "--out",
+            data.with_name("o.jsonl"),
+        )
+    )
+    assert code == 2
+    assert "has none of the 3 traces of this data: accepted is the experiment that" in said["error"]["message"]
+    code, said = command(
+        *(
+            "import",
+            data,
+            "--tracking-uri",
+            mlflow_server,
+            "--experiment",
+            "produktion",
+            "--out",
+            data.with_name("o.jsonl"),
+        )
+    )
+    assert "no experiment 'produktion' (did you mean `production`?)" in said["error"]["message"]
 
 
 def test_a_table_there_and_back(rows: list[LabeledTrace], data: Path, tmp_path: Path, command: Command) -> None:
