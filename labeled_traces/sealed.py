@@ -94,7 +94,7 @@ class Seal:
         order = order[~common[of_name[order]]]
         positions = {trace_id: number for number, trace_id in enumerate(testset.ids)}
         owners = {word: tuple(own) for word, own in telling.items()}
-        named = {said: trace_id for trace_id in testset.ids if _telling(said := tuple(words_of(trace_id)))}
+        named = {tuple(words_of(trace_id)): trace_id for trace_id in testset.ids if is_telling(trace_id)}
         return cls(positions, named, words, runs[order], places[order], owners, read.hashes)
 
     def check(self, texts: Mapping[str, str], least: int | None = None) -> None:
@@ -195,7 +195,9 @@ class _Reader:
         return np.concatenate([_NONE, *runs]), ids
 
 
-def _telling(words: Sequence[str]) -> bool:
+def is_telling(trace_id: str) -> bool:
+    """Whether it is no word: see `TELLING_ID`."""
+    words = words_of(trace_id)
     return sum(map(len, words)) >= TELLING_ID and any(map(_number, words))
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from labeled_traces.dataset import Dataset, LabeledTrace
 from labeled_traces.groups import connected, near
+from labeled_traces.sealed import is_telling
 from labeled_traces.split import PARTS, SplitManifest, manifest_of
 from labeled_traces.task_group import task_group
 from labeled_traces.trace import text_hash
@@ -38,6 +39,15 @@ def places_of(manifest: SplitManifest, dataset: Dataset | None = None) -> tuple[
         for part, ids in manifest.parts.items()
         for trace_id in ids
     )
+
+
+def held_before(rows: Iterable[LabeledTrace], places: Sequence[Place]) -> tuple[list[LabeledTrace], list[LabeledTrace]]:
+    """Those of the rows that are in these places (by content, or by an id that is no word), and those of which another
+    run of the task is."""
+    ids = {place.trace_id for place in places if is_telling(place.trace_id)} | {place.content for place in places}
+    tasks = {task for place in places for task in (place.group, place.task) if task}
+    same = [row for row in rows if not ids.isdisjoint((row.trace_id, content_of(row)))]
+    return same, [row for row in rows if row not in same and _group(row) in tasks]
 
 
 def content_of(row: LabeledTrace) -> str:

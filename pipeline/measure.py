@@ -37,6 +37,7 @@ from pipeline.prepare import Say, with_knobs
 from pipeline.read_warnings import warning_kinds
 from pipeline.replay import explained_replay, open_kept
 from pipeline.run_folder import open_judges
+from pipeline.tuned_on import check_tuned_on, tuned_on
 
 
 @dataclass(frozen=True)
@@ -170,12 +171,12 @@ def open_evaluation(work: Measurement, say: Say) -> Evaluation:
 
     Raises:
         PipelineError, JudgeError, TraceError: bad input.
-        LeakageError: held-out traces would be read, and a text of the judges was copied from them.
+        LeakageError: held-out traces would be read, and the judges were tuned on them or a text was copied from them.
     """
     suite = _suite(work)
     models = Models(work.prices, work.timeout)
     check_models(asked_by(suite), work.budget, models)
-    rows, held_out = _rows(work, suite, uses_beside(work.data))
+    rows, held_out = _rows(work, suite, say)
     out = work.out or _folder(work, suite, rows)
     _check_folder(out, _content(work, suite, rows), work.force)
     say(f"results: {out}")
@@ -187,7 +188,7 @@ def measure(work: Measurement, say: Say) -> Measured:
 
     Raises:
         PipelineError, JudgeError, TraceError: bad input, before the first call.
-        LeakageError: held-out traces would be read, and a text of the judges was copied from them.
+        LeakageError: held-out traces would be read, and the judges were tuned on them or a text was copied from them.
         BudgetExhausted: the budget ended; the judgments so far are in the folder.
         LMError: no call succeeded, or no reply can be used.
     """
@@ -242,20 +243,21 @@ def _suite(work: Measurement) -> JudgeSuite:
     return with_knobs(suite, work.knobs)
 
 
-def _rows(work: Measurement, suite: JudgeSuite, shared: Path) -> tuple[Dataset, Sequence[LabeledTrace]]:
+def _rows(work: Measurement, suite: JudgeSuite, say: Say) -> tuple[Dataset, Sequence[LabeledTrace]]:
     """The rows to read, and those that are held out: the testset's, and without a split those that were
     read as a testset before. No judge holds a text of a testset that it is to read."""
     dataset = Dataset.load(work.data)
     if work.split is None:
         if work.parts:
             raise PipelineError("--part needs --split FILE, the manifest that says which traces are in it")
-        return dataset, read_before(dataset, read_uses(shared))
+        return dataset, read_before(dataset, read_uses(uses_beside(work.data)))
     manifest = SplitManifest.load(work.split)
     manifest.check(dataset)
     parts = work.parts or PARTS
     rows = dataset.subset([i for part in parts for i in manifest.parts[part]])
     if "testset" not in parts:
         return rows, ()
+    check_tuned_on(work.judges, tuned_on(work.judges), dataset.subset(manifest.testset), say)
     check_leak(seal_of(dataset, manifest), suite)
     return rows, tuple(dataset.subset(manifest.testset))
 

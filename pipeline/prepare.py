@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -28,14 +28,10 @@ from pipeline.gates import Gates
 from pipeline.held_out import check_leak, seal_of
 from pipeline.matching import Matcher, build_matcher
 from pipeline.optimizers.base import Optimizer
-from pipeline.run_folder import RunFolder, open_judges
+from pipeline.run_folder import PLACES, SEED, SPLIT, RunFolder, open_judges
+from pipeline.tuned_on import check_tuned_on, noted, tuned_on
 
 DATA = "data.jsonl"
-SPLIT = "split.json"
-PLACES = "places.json"
-"""Hashes of the contents and the tasks of what was split: they say what a run used when its data is gone."""
-SEED = "seed"
-"""The judges that tuning starts from: the champion."""
 Say = Callable[[str], None]
 """Takes one line for people."""
 
@@ -100,7 +96,8 @@ def prepare(config: ExperimentConfig, say: Say) -> Run:
 
     Raises:
         PipelineError, JudgeError, TraceError: something is not as it should be; nothing was spent.
-        LeakageError: the split's parts have something in common, or a text of the judges was copied from the testset.
+        LeakageError: the split's parts have something in common, the judges were tuned on a trace
+            of the testset, or a text of theirs was copied from it.
     """
     if config.data.path is not None and config.judges.programs is None and config.judges.model is None:
         raise PipelineError(f"judges.model is needed for data of your own: {MODELS}")
@@ -109,6 +106,8 @@ def prepare(config: ExperimentConfig, say: Say) -> Run:
     dataset = load_data(config)
     manifest = _split(config, dataset)
     manifest.check(dataset)
+    before = tuned_on(config.judges.programs)
+    check_tuned_on(config.judges.programs, before, dataset.subset(manifest.testset), say)
     seal = seal_of(dataset, manifest)
     check_leak(seal, suite, holistic)
     if config.ledger is not None:
@@ -124,7 +123,7 @@ def prepare(config: ExperimentConfig, say: Say) -> Run:
         holistic.save(folder.programs(HOLISTIC))
     run = _run(config, folder, dataset, (manifest, seal), (suite, holistic), settings, say)
     manifest.save(folder[SPLIT])
-    folder.write_sealed(PLACES, {"places": [astuple(place) for place in places_of(manifest, dataset)]})
+    folder.write_sealed(PLACES, noted(places_of(manifest, dataset), before))
     return run
 
 

@@ -21,10 +21,10 @@ from pipeline.metrics.bootstrap import MetricSettings
 from pipeline.metrics.froc import curve
 from pipeline.metrics.suite import dimension_metrics, suite_metrics
 from pipeline.metrics.table import MatchTable, match_judgments
-from pipeline.prepare import SEED, Run, Say
+from pipeline.prepare import Run, Say
 from pipeline.read_warnings import loud, warning_kinds, warnings_in_words
 from pipeline.results import Result, Side, StepReport, side_names
-from pipeline.run_folder import TUNED
+from pipeline.run_folder import SEED, TUNED
 from pipeline.tune import load_steps
 from pipeline.validate import Validation, Verdict, validate
 

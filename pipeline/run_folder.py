@@ -21,6 +21,11 @@ from pipeline.config_file import load_config
 from pipeline.hints import command
 
 METRICS = "metrics.json"
+SPLIT = "split.json"
+PLACES = "places.json"
+"""Hashes of the contents and the tasks of what was split: they say what a run used when its data is gone."""
+SEED = "seed"
+"""The judges that tuning starts from: the champion."""
 TUNED = "tuned"
 SEAL = "hash"
 JUDGES, MANIFEST = "judges", "manifest.json"

@@ -14,11 +14,11 @@ from pipeline.chain import STAGE_REPEATS, StepResult, run_steps, search_summary
 from pipeline.evaluate import EvaluateSettings, EvaluationStopped, check_replies, evaluate, save_judgments
 from pipeline.metrics.suite import suite_metrics
 from pipeline.metrics.table import match_judgments
-from pipeline.prepare import SEED, Run, Say
+from pipeline.prepare import Run, Say
 from pipeline.read_warnings import loud, warning_kinds, warnings_in_words
 from pipeline.results import StepReport
 from pipeline.rule_search import RuleResult, search_rule
-from pipeline.run_folder import METRICS, TUNED, RunFolder
+from pipeline.run_folder import METRICS, SEED, TUNED, RunFolder
 from pipeline.sealed_lm import SealedLM
 from pipeline.step_selection import select_steps
 

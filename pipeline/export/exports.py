@@ -12,8 +12,8 @@ from labeled_traces.trace import TraceError
 from pipeline.config import ExperimentConfig, PipelineError
 from pipeline.export.records import EXPORT, Ending, Record, Records, Used
 from pipeline.held_out import TEST_USES
-from pipeline.prepare import DATA, PLACES, SPLIT
-from pipeline.run_folder import RunFolder
+from pipeline.prepare import DATA
+from pipeline.run_folder import PLACES, SPLIT, RunFolder
 
 
 def used_by(folder: RunFolder, config: ExperimentConfig) -> tuple[Used, str]:

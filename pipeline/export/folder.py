@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from judges.lm import JudgeError
-from labeled_traces.files import parse_json, write_lines
+from labeled_traces.files import parse_json, read_text, write_lines
 from labeled_traces.trace import TraceError
 from pipeline.export.run_export import TunedRun
 from pipeline.export.scorer import READS
-from pipeline.run_folder import JUDGES, MANIFEST
+from pipeline.run_folder import JUDGES, MANIFEST, PLACES
 
 README = "README.md"
 
@@ -26,6 +26,8 @@ def export_to_folder(run: TunedRun, out: Path) -> dict[str, Any]:
     _check_ours(out, manifest)
     # First, so that an export that is stopped can be started again.
     write_lines(out / MANIFEST, [json.dumps(manifest, indent=1, ensure_ascii=True)])
+    if run.folder[PLACES].is_file():  # what these judges were tuned on goes with them
+        write_lines(out / PLACES, read_text(run.folder[PLACES]).splitlines())
     run.suite.save(out / JUDGES)
     write_lines(out / README, [_readme(manifest)])
     return manifest

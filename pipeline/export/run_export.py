@@ -18,9 +18,9 @@ from pipeline.export.records import Records
 from pipeline.export.reference import REFERENCE, Reference
 from pipeline.export.registry import CHALLENGER, CHAMPION, PREFIX, Registry
 from pipeline.metrics.estimate import Estimate
-from pipeline.prepare import SEED, Say, with_knobs
+from pipeline.prepare import Say, with_knobs
 from pipeline.run import VALIDATION
-from pipeline.run_folder import RunFolder, load_tuned
+from pipeline.run_folder import SEED, RunFolder, load_tuned
 from pipeline.tracking import RUN_FILE, default_uri
 from pipeline.validate import Verdict
 
