@@ -54,7 +54,7 @@ def read_table(
     with tempfile.TemporaryDirectory() as folder:
         filled = Path(folder) / path.with_suffix(".csv").name
         columns = [key for key in said[0] if key not in ("kind", "name", "given", "gave")]
-        lines = (_line([_text(record.get(key)) for key in columns]) for record in said)
+        lines = (_line([_given(_text(record.get(key))) for key in columns]) for record in said)
         filled.write_text("\n".join([_line(columns), *lines]) + "\n", encoding="utf-8")
         table = LabelTable.load([filled], TableForm(), options)
     bare = ((row.trace_id, replace(row, errors=(), scores=(), clean="unknown", raters=(), metadata={})) for row in rows)
@@ -65,7 +65,7 @@ def read_table(
 
 def _record(trace_id: str, span_id: str, kind: str, name: str, texts: tuple[str, str], rater: str) -> str:
     cells = dict.fromkeys(COLUMNS, "")
-    cells |= {"trace_id": trace_id, "span_id": span_id, "kind": kind, "rater": rater}
+    cells |= {"trace_id": _safe(trace_id), "span_id": _safe(span_id), "kind": kind, "rater": rater}
     cells |= {"name": _safe(name), "given": _safe(texts[0]), "gave": _safe(texts[1])}
     return _line(list(cells.values()))
 
@@ -84,6 +84,11 @@ def _shown(value: JSON) -> str:
 def _safe(text: str) -> str:
     """A spreadsheet would run what begins like a formula; the agent's words are not to be run."""
     return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _given(text: str) -> str:
+    """What `_safe` made of a text, as it was."""
+    return text[1:] if text.startswith("'") and text[1:].startswith(_FORMULA) else text
 
 
 def _text(value: JSON) -> str:

@@ -14,6 +14,7 @@ from judges.render import render
 from labeled_traces.dataset import Dataset, LabeledTrace
 from labeled_traces.label import Impact
 from labeled_traces.simulated import simulate
+from labeled_traces.trace import Span, Trace
 from pipeline.cli import main
 from pipeline.evaluate import save_judgments
 from pipeline.labelling.copies import Copy
@@ -216,6 +217,22 @@ def test_a_table_runs_nothing(rows: list[LabeledTrace], tmp_path: Path, command:
     with (tmp_path / "t.csv").open(encoding="utf-8", newline="") as file:
         line = list(csv.DictReader(file))[1]
     assert (line["given"], line["name"]) == ("'=1+1", "'@sum")
+
+
+def test_ids_that_a_spreadsheet_takes_for_formulas(tmp_path: Path, command: Command) -> None:
+    """A base64 id may begin with +, and what has come from elsewhere with anything."""
+    row = LabeledTrace(Trace("=2+5", (Span("+abc=", None, "agent", inputs="go"),)), clean="unknown")
+    data, table, out = tmp_path / "data.jsonl", tmp_path / "t.csv", tmp_path / "out.jsonl"
+    Dataset([row]).save(data)
+    command("export", data, "--table", table)
+    text = table.read_text(encoding="utf-8")
+    assert "'=2+5,'+abc=,UNKNOWN" in text
+    lines = text.splitlines()
+    cells = lines[-1].split(",")
+    cells[lines[0].split(",").index("dimensions")] = "TC"
+    table.write_text("\n".join([lines[0], ",".join(cells)]), encoding="utf-8")
+    assert command("import", data, "--table", table, "--out", out)[0] == 0
+    assert [error.span_id for error in Dataset.load(out)["=2+5"].errors] == ["+abc="]
 
 
 @pytest.mark.parametrize("words", [[], ["--table", "t.csv", "--experiment", "x"], ["--experiment", "x"]])
