@@ -48,7 +48,8 @@ def message_text(content: JSON) -> str:
 
 
 def _call(call: JSON) -> str:
-    call = call.get("function", call) if isinstance(call, dict) else {"name": "unknown", "arguments": call}
+    call = call if isinstance(call, dict) else {"arguments": call}
+    call = call["function"] if isinstance(call.get("function"), dict) else call
     arguments = call.get("arguments")
     if isinstance(arguments, str):
         with contextlib.suppress(ValueError, RecursionError):

@@ -86,6 +86,12 @@ def text_of(value: JSON) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
+def rows_of(node: JSON) -> list[JSON]:
+    """As `listed`, but anything else that says something is the only item: in a place for a list nothing is lost."""
+    node = decoded(node)
+    return node if isinstance(node, list) else [] if node in NOTHING else [node]
+
+
 def loads_or_none(text: str) -> Any:
     """The value of a JSON text, None if it is none."""
     try:

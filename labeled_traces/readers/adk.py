@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
-from labeled_traces.json_values import either, first, get
+from labeled_traces.json_values import either, first, get, rows_of
 from labeled_traces.readers.files.records import read_files
 from labeled_traces.readers.mending.repair import build_trace, mend_value
 from labeled_traces.readers.report import ReadOptions
@@ -62,8 +62,7 @@ def _session(record: Mapping[str, JSON], where: str, options: ReadOptions) -> La
     if not trace_id or not events or not all(isinstance(event, dict) for event in events):
         raise TraceError(f"{where}: accepted is a session with an id and at least one event")
     name = str(first(either(record, "app_name"), record.get("current_agent_name")) or "")
-    logs = record.get("event_logs")
-    spans = session_spans(name, events, logs if isinstance(logs, list) else [], where, options)
+    spans = session_spans(name, events, rows_of(record.get("event_logs")), where, options)
     trace = build_trace(trace_id, spans, "none", where, options)
     about = mend_value({"source": "adk", "session": trace_id, "app": name}, where, options)
     return LabeledTrace(trace, group=task_group(trace), clean="unknown", metadata=about)
@@ -79,29 +78,32 @@ def _case(case: JSON, record: Mapping[str, JSON], where: str, options: ReadOptio
     given = either(case, "session_input")
     app = str(either(given, "app_name") or "agent") if isinstance(given, dict) else "agent"
     trace_id = f"{either(record, 'eval_set_id') or 'eval_set'}:{name}"
-    events = [event for number, turn in enumerate(turns) for event in _events(turn, number, app)]
+    events = [event for number, turn in enumerate(turns) for event in _events(turn, number, app, where, options)]
     trace = build_trace(trace_id, session_spans(app, events, [], where, options), "none", where, options)
     about = mend_value({"source": "adk", "app": app}, where, options)
     return LabeledTrace(trace, group=f"task {name}", clean="presumed", metadata=about)
 
 
-def _events(turn: Mapping[str, JSON], number: int, app: str) -> Iterator[dict[str, JSON]]:
+def _events(
+    turn: Mapping[str, JSON], number: int, app: str, where: str, options: ReadOptions
+) -> Iterator[dict[str, JSON]]:
     """A recorded turn as the events that a session would hold."""
     about = {"invocation_id": either(turn, "invocation_id"), "timestamp": either(turn, "creation_timestamp")}
-    said = either(turn, "intermediate_data") or {}
+    said = options.report.mapping(either(turn, "intermediate_data"), "intermediate_data", f"{where}, turn {number}")
     rows = either(said, "invocation_events")
     own: list[JSON] = [{"author": "user", "content": either(turn, "user_content")}]
-    own += rows if isinstance(rows, list) else []
+    odd = [row for row in rows_of(rows) if not isinstance(row, dict)]
+    own += [row for row in rows_of(rows) if isinstance(row, dict)]
     for key, part in (("tool_uses", "function_call"), ("tool_responses", "function_response")):
-        used = _list(either(said, key))
+        used = [one for one in rows_of(either(said, key)) if isinstance(one, dict)]
+        odd += [one for one in rows_of(either(said, key)) if not isinstance(one, dict)]
         own += [{"author": app, "content": {"role": "model", "parts": [{part: one}]}, "recorded": True} for one in used]
-    for pair in _list(either(said, "intermediate_responses")):
+    for pair in rows_of(either(said, "intermediate_responses")):
         if isinstance(pair, list) and len(pair) == 2:
             own.append({"author": pair[0], "content": {"role": "model", "parts": pair[1]}})
+        else:
+            odd.append(pair)
+    options.report.add("part of a recorded turn that cannot be read, left out", f"{where}, turn {number}", len(odd))
     own.append({"author": app, "content": either(turn, "final_response")})
     for place, event in enumerate(own):
         yield {**about, "id": f"turn-{number}-{place}", **event}
-
-
-def _list(value: JSON) -> list[JSON]:
-    return value if isinstance(value, list) else []

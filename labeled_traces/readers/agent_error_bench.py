@@ -15,6 +15,7 @@ missing leaves its module as the category.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +23,7 @@ from itertools import groupby
 from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
-from labeled_traces.json_values import decoded
+from labeled_traces.json_values import decoded, rows_of
 from labeled_traces.label import ErrorLabel, Impact, ScoreLabel
 from labeled_traces.readers.files.records import read_files
 from labeled_traces.readers.labels.by_run import RunLabels
@@ -207,8 +208,7 @@ def _errors(where: str, record: Mapping[str, JSON], trace: Trace, options: ReadO
     """The critical step first. Annotations of it add their type and reason to it, and are no second label."""
     critical, module = record.get("critical_failure_step"), str(record.get("critical_failure_module") or "").strip()
     found: dict[tuple[str, str], ErrorLabel] = {}
-    given = decoded(record.get(LIST))
-    for number, annotation in enumerate(given if isinstance(given, list) else [], 1):
+    for number, annotation in enumerate(rows_of(record.get(LIST)), 1):
         place = f"{where}, annotation {number}"
         modules = [key for key in annotation if key != "step"] if isinstance(annotation, dict) else []
         if not modules:
@@ -218,7 +218,10 @@ def _errors(where: str, record: Mapping[str, JSON], trace: Trace, options: ReadO
             detail = annotation[name]
             if detail is None:  # a column that other rows of a table have
                 continue
-            detail = detail if isinstance(detail, dict) else {"failure_type": detail}
+            if not isinstance(detail, dict):
+                detail = {"failure_type": detail}
+            elif not {"failure_type", "reasoning"} & detail.keys():
+                detail = {"reasoning": json.dumps(detail, ensure_ascii=False)}
             step = annotation.get("step", critical)
             is_critical = str(step).strip() == str(critical).strip()
             error = _error(step, name, detail, is_critical, trace, (place, options))

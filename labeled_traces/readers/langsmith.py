@@ -110,7 +110,10 @@ def _add(
     run: Mapping[str, JSON], traces: dict[str, _Runs], feedback: Feedback, where: str, options: ReadOptions
 ) -> _Runs:
     """What is known of the run's trace, with what the run says of it."""
-    trace_id = str(run.get("trace_id") or ids_by_path(run)[0] or run["id"]).strip()
+    named = (str(given or "").strip() for given in (run.get("trace_id"), ids_by_path(run)[0], run["id"]))
+    trace_id = next(filter(None, named), "")
+    if not trace_id:
+        raise TraceError(f"{where}: has no trace_id and no id: accepted is any non-empty text")
     runs = traces.setdefault(trace_id, _Runs(where))
     metadata = decoded(get(decoded(run.get("extra")), "metadata"))
     note_answers(metadata, options.report)

@@ -200,6 +200,8 @@ def _labelled(trace: Trace, steps: Sequence[JSON], rater: str, where: str, optio
             accepted = "accepted is {step, fail_annotation: 0 or 1, ...}"
             options.report.leave_out(TraceError(f"{place}: no annotation: {accepted}"), LABEL)
             lost = True
+        elif not marked and any(raw.get(name) for name in _STRIPPED_OF_STEPS[1:]):
+            options.report.add("reason of a step that is not marked as a failure, left out", place)
         elif marked:
             errors.append(_error(mend_value(raw, place, options), trace, rater, place, options))
     return LabeledTrace(trace, tuple(errors), clean="partial" if lost else "checked", raters=() if lost else (rater,))

@@ -88,7 +88,8 @@ def _row(
     spans = [_span(item, where, options) for where, item in records]
     tools = {span.span_id: item["span_data"] for span, (_, item) in zip(spans, records, strict=True)}
     root = Span(trace_id, None, str(items.trace.get("workflow_name") or "trace"), SpanKind.AGENT)
-    filled = [_with_tools(span, tools.get(span.span_id, {})) for span in with_agents(spans, root)]
+    told = (_with_tools(span, tools.get(span.span_id, {})) for span in with_agents(spans, root))
+    filled = [mend_span(span, f"{items.where}, span {span.span_id}", options) for span in told]
     trace = build_trace(trace_id, filled, "none", items.where, options)
     options.report.strip("trace.metadata", 1 if items.trace.get("metadata") else 0)
     session = items.trace.get("group_id")
@@ -105,6 +106,8 @@ def _span(item: Mapping[str, JSON], where: str, options: ReadOptions) -> Span:
     span_id = str(item.get("id") or "")
     place = f"{where}, span {span_id or '(no id)'}"
     data = item["span_data"]
+    if "model_config" in data:
+        data = {**data, "model_config": options.report.mapping(data["model_config"], "model_config", place)}
     name, kind, inputs, outputs = _READ.get(str(data.get("type")), _other)(data)
     if kind is SpanKind.TOOL:
         inputs, outputs = plain_contents(inputs, outputs, kind, place, options.report)
@@ -183,7 +186,9 @@ def _other(data: Mapping[str, JSON]) -> _Read:
         return name, SpanKind.CHAIN, *(_without_audio(data.get(key)) for key in ("input", "output"))
     known = {"type", "name", "input", "output"}
     rest = {key: value for key, value in data.items() if key not in known and value is not None}
-    return name, SpanKind.UNKNOWN, first(data.get("input"), rest or None), data.get("output")
+    given = data.get("input")
+    inputs = {**({} if given is None else {"input": given}), **rest} if rest else given
+    return name, SpanKind.UNKNOWN, inputs, data.get("output")
 
 
 _READ: dict[str, Callable[[Mapping[str, JSON]], _Read]] = {

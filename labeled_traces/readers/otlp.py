@@ -10,11 +10,11 @@ from functools import lru_cache
 from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
-from labeled_traces.json_values import either
+from labeled_traces.json_values import decoded, either
 from labeled_traces.readers.files.records import read_files
 from labeled_traces.readers.labels.trail import ID_FORM, is_annotation
 from labeled_traces.readers.mending.repair import canonical_id
-from labeled_traces.readers.report import SPAN, ReadOptions
+from labeled_traces.readers.report import SPAN, ReadOptions, ReadReport
 from labeled_traces.readers.spans.otel_traces import log_event, read_traces
 from labeled_traces.trace import JSON, TraceError
 
@@ -43,7 +43,7 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
         for path in paths:
             for where, record in read_files([path], options.report):
                 if is_otlp(record):
-                    yield from ((at, span, path) for at, span in _flat_spans(record, where, leave_out))
+                    yield from ((at, span, path) for at, span in _flat_spans(record, where, leave_out, options.report))
                 else:
                     options.report.leave_out(TraceError(f"{where}: not OTLP: {_ACCEPTED}"))
 
@@ -54,7 +54,7 @@ _ACCEPTED = "accepted are {resourceSpans: [...]} and {resourceLogs: [...]}"
 
 
 def _flat_spans(
-    record: Mapping[str, JSON], where: str, leave_out: Callable[[TraceError, str], None]
+    record: Mapping[str, JSON], where: str, leave_out: Callable[[TraceError, str], None], report: ReadReport
 ) -> Iterator[tuple[str, dict[str, JSON]]]:
     """(place, span) pairs: spans as `ReadableSpan.to_json` writes them, with hex ids and attributes by name, and log
     records as `log_event` makes them.
@@ -71,7 +71,10 @@ def _flat_spans(
             for inner, scope in _objects(resource, middle, place, ".", leave_out):
                 for at, item in _objects(scope, key, inner, ".", leave_out):
                     try:
-                        yield at, flat(item, at)
+                        span = flat(item, at)
+                        odd = span.get("attributes", {}).pop(_ODD, ())
+                        report.add(_ODD, at, len(odd))
+                        yield at, span
                     except TraceError as error:
                         leave_out(error, _hex(either(item, "traceId"), 16) or "")
 
@@ -101,9 +104,8 @@ def _event(item: Mapping[str, JSON], where: str) -> dict[str, JSON]:
 def _flat(span: Mapping[str, JSON], where: str) -> dict[str, JSON]:
     status = either(span, "status")
     events = [
-        {**event, "attributes": _attributes(event, f"{where}.events")}
-        for event in _list(span, "events", where)
-        if isinstance(event, dict)
+        {**event, "attributes": _attributes(event, f"{where}.events")} if isinstance(event, dict) else event
+        for event in map(decoded, _list(span, "events", where))
     ]
     return {
         "name": either(span, "name"),
@@ -121,9 +123,18 @@ def _attributes(holder: Mapping[str, JSON], where: str) -> dict[str, JSON]:
     return _by_name(_list(holder, "attributes", where), where)
 
 
+_ODD = "attribute that is no pair of key and value, left out"
+
+
 def _by_name(pairs: list[JSON], where: str) -> dict[str, JSON]:
-    rows = (pair if isinstance(pair, dict) else {} for pair in pairs)
-    return {str(row.get("key")): _value(row.get("value"), where) for row in rows}
+    found: dict[str, JSON] = {}
+    for given in pairs:
+        pair = given if type(given) is dict else decoded(given)
+        if isinstance(pair, dict):
+            found[str(pair.get("key"))] = _value(pair.get("value"), where)
+        else:
+            found[_ODD] = [*found.get(_ODD, ()), pair]
+    return found
 
 
 def _value(value: JSON, where: str) -> JSON:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from labeled_traces.json_values import decoded
 from labeled_traces.taxonomy import Taxonomy
 from labeled_traces.trace import JSON, TraceError
 
@@ -47,6 +48,14 @@ class ReadReport:
         """Notes that something which holds an answer was kept from the judges."""
         if count:
             self.stripped[name] += count
+
+    def mapping(self, value: JSON, name: str, place: str) -> dict[str, JSON]:
+        """A mapping, also one that is a JSON text; anything else that is there is counted and holds nothing."""
+        value = decoded(value)
+        if isinstance(value, dict):
+            return value
+        self.add(f"{name} that is no mapping, left out", place, value is not None)
+        return {}
 
     def leave_out(self, error: TraceError, kind: str = RECORD) -> None:
         """Counts what cannot be read. Raises: the error, if the read is strict."""

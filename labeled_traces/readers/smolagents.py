@@ -11,13 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
-from labeled_traces.json_values import decoded, first, get
+from labeled_traces.json_values import first, get, rows_of
 from labeled_traces.readers.files.records import read_files
 from labeled_traces.readers.mending.agents import with_agents
 from labeled_traces.readers.mending.repair import build_trace, mend_span
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.readers.spans.fields import seconds
 from labeled_traces.readers.spans.messages import llm_contents
+from labeled_traces.readers.spans.openinference import call_of
 from labeled_traces.readers.spans.usage import model_attributes
 from labeled_traces.task_group import task_group
 from labeled_traces.trace import JSON, Span, SpanKind, TraceError
@@ -99,7 +100,8 @@ def _spans(step: Mapping[str, JSON], span_id: str, prompt: JSON) -> Iterator[Spa
         inputs = {"messages": [{"role": "system", "content": str(prompt)}]}
     used = first(step.get("token_usage"), get(given, "token_usage"))
     counts = {name: get(used, key) for name, key in _TOKENS.items()}
-    calls = [call for call in step.get("tool_calls") or [] if isinstance(call, dict)]
+    calls = [call_of(call) for call in rows_of(step.get("tool_calls"))]
+    observed = first(step.get("observations"), step.get("action_output"))
     failed = _error(error) if error else None
     yield Span(
         span_id=span_id,
@@ -114,19 +116,20 @@ def _spans(step: Mapping[str, JSON], span_id: str, prompt: JSON) -> Iterator[Spa
         error=None if calls else failed,
         attributes=model_attributes(counts),
     )
+    if observed is not None and not calls and not planning and not step.get("is_final_answer"):
+        yield Span(f"{span_id}-observed", span_id, "observations", SpanKind.CHAIN, outputs=observed)
     for number, call in enumerate(calls):
-        function = first(call.get("function"), call)
-        arguments = decoded(get(function, "arguments"))
+        arguments = call["arguments"]
         last = number == len(calls) - 1  # what was observed is that of all calls together
         yield Span(
-            span_id=f"{span_id}-{call.get('id') or number}",
+            span_id=f"{span_id}-{call['id'] or number}",
             parent_id=span_id,
-            name=str(get(function, "name") or "tool"),
+            name=call["name"] or "tool",
             kind=SpanKind.TOOL,
             start=start,
             end=end,
             inputs={"code": arguments} if isinstance(arguments, str) else arguments,
-            outputs=first(step.get("observations"), step.get("action_output")) if last else None,
+            outputs=observed if last else None,
             status="ERROR" if failed and last else "UNSET",
             error=failed if last else None,
         )

@@ -37,7 +37,10 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
     for where, row in read_traces(_spans(paths, about, options), Counter(), options, ID_FORM):
         answer, said = about.answers.get(row.trace_id), about.said.get(about.records.get(row.trace_id, ""))
         metadata = {**row.metadata, **({"evaluations": mend_value(said, where, options)} if said else {})}
+        about.used.add(about.records.get(row.trace_id, ""))
         yield where, replace(row, reference=mend_value(answer, where, options), metadata=metadata)
+    left = sum(len(said) for record_id, said in about.said.items() if record_id not in about.used)
+    options.report.add("evaluation of a record that was not read, left out", str(paths[0]), left)
 
 
 class _About:
@@ -47,6 +50,7 @@ class _About:
         self.answers: dict[str, str] = {}
         self.records: dict[str, str] = {}
         self.said: dict[str, list[JSON]] = {}
+        self.used: set[str] = set()
 
 
 def _spans(

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from labeled_traces.dataset import LabeledTrace
@@ -110,7 +111,7 @@ def team_trace(
 ) -> Trace:
     """A run of a team. `prompts`: the system prompt of each agent, by its name."""
     goal = mend_value(question, f"{where}, question", options)
-    known = prompts if isinstance(prompts, dict) else {}
+    known = options.report.mapping(prompts, "system_prompt", where)
     # A published table has a column for each agent of any run: those of other runs are null.
     agents = mend_value({name: said for name, said in known.items() if said}, f"{where}, system_prompt", options)
     return build_trace(trace_id, team_spans(turns, goal, agents), "none", where, options)
@@ -142,7 +143,10 @@ def _table_of(options: ReadOptions, name: str) -> ReadOptions:
     """The options with the usual table of a format, unless the user brought another table than the usual ones."""
     if options.taxonomy.name not in ("agentrx", "who_and_when", "mp_bench") or options.taxonomy.name == name:
         return options
-    return replace(options, taxonomy=load_taxonomy(name))
+    return replace(options, taxonomy=_usual_table(name))
+
+
+_usual_table = cache(load_taxonomy)
 
 
 def _error(record: Mapping[str, JSON], trace: Trace, where: str, options: ReadOptions) -> ErrorLabel:

@@ -59,7 +59,9 @@ class Feedback:
     def add(self, record: JSON, where: str) -> None:
         """Keeps a record; one that is there already, by its id, is the same."""
         known = self._known.setdefault(self._about(record), {})
-        known.setdefault(str(record.get("id") or where), (where, record))
+        first, same = known.setdefault(str(record.get("id") or where), (where, record))
+        other = {**same, "traceId": None} != {**record, "traceId": None}
+        self._options.report.add("label with the id of another, left out", f"{where}, as at {first}", other)
 
     def take(self, ids: Iterable[str]) -> list[tuple[str, JSON]]:
         """(place, record) pairs about these ids."""

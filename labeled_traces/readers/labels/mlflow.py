@@ -32,6 +32,7 @@ PREFIX = "gpa_"
 """Begins the names of all that judges and people say in MLflow."""
 ERROR = "error"
 NO_ERROR = "none"
+_SOURCES = ("HUMAN", "LLM_JUDGE", "AI_JUDGE", "CODE")
 _MARK = re.compile(r"\s*\[\s*([0-9a-fA-F]{16}|low|medium|high)\s*\]\s*", re.IGNORECASE)
 """What a rationale may begin with: the span, the impact."""
 
@@ -40,8 +41,10 @@ def label(
     trace: Trace, assessments: Sequence[JSON], where: str, options: ReadOptions, prefix: str = PREFIX
 ) -> LabeledTrace:
     """The trace with people's labels. What judges said is not read, nor what was overridden."""
-    overridden = {row.get("overrides") for row in assessments}
-    said = [row for row in assessments if _is_valid_human(row) and row.get("assessment_id", "") not in overridden]
+    overridden = {str(row["overrides"]) for row in assessments if row.get("overrides") is not None}
+    said = [row for row in assessments if _is_valid_human(row) and str(row.get("assessment_id")) not in overridden]
+    unknown = [row for row in assessments if str(get(row, "source", "source_type")) not in _SOURCES]
+    options.report.add("assessment of an unknown source, not read", where, len(unknown))
     said.sort(key=lambda row: _time(row) or 0.0)
     errors: list[ErrorLabel] = []
     scores: dict[tuple[str, str], tuple[ScoreLabel, str]] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from labeled_traces.json_values import either, first, get
+from labeled_traces.json_values import either, first, get, rows_of, text_of
 from labeled_traces.readers.mending.agents import with_agents
 from labeled_traces.readers.mending.repair import mend_value
 from labeled_traces.readers.mending.requests import reply_text, request_text
@@ -40,6 +40,7 @@ class _Session:
     def __init__(self, app: str, logs: Sequence[JSON], where: str, options: ReadOptions) -> None:
         self._where, self._options = where, options
         self._requests = {str(get(log, "event_id")): get(log, "model_request") for log in logs}
+        self._logs, self._answered = len(logs), set[str]()
         self._root = Span(ROOT, None, app, SpanKind.AGENT)
         self._main: str | None = None
         self._spans: dict[str, Span] = {}
@@ -86,6 +87,8 @@ class _Session:
     def close(self) -> list[Span]:
         """All spans, with what a user said last and got no answer to."""
         self._unanswered(None)
+        unread = "request to a model by an event that is not there, left out"
+        self._options.report.add(unread, self._where, self._logs - len(self._answered))
         return [self._root, *self._spans.values()]
 
     def _unanswered(self, start: float | None) -> None:
@@ -131,6 +134,9 @@ class _Session:
         asked: JSON = {"messages": self._asked} if self._asked else None
         request = self._requests.get(span_id)
         if request is not None:
+            config = self._options.report.mapping(get(request, "config"), "config", f"{self._where}, event {span_id}")
+            request = {**request, "config": config} if isinstance(request, dict) else request
+            self._answered.add(span_id)
             asked = llm_contents(request, None)[0]
         self._asked = []
         usage = either(event, "usage_metadata")
@@ -179,11 +185,12 @@ class _Session:
 
 def _clean(content: JSON) -> JSON:
     """A content without fields that say nothing; pictures and files are named, not shown."""
-    parts = get(content, "parts")
+    said = content if isinstance(content, dict) else {"parts": content}
+    beside = {key: value for key, value in said.items() if key not in ("role", "parts") and value is not None}
+    parts = rows_of(said.get("parts")) or rows_of(beside)
     kept = [
         {key: value for key, value in part.items() if value is not None}
-        for part in (parts if isinstance(parts, list) else [])
-        if isinstance(part, dict)
+        for part in (part if isinstance(part, dict) else {"text": text_of(part)} for part in parts)
     ]
     for part in kept:
         for key in ("inline_data", "file_data"):
@@ -191,4 +198,4 @@ def _clean(content: JSON) -> JSON:
             if data is not None:
                 part.clear()
                 part["text"] = f"[{key}: {either(data, 'mime_type') or 'unknown'}]"
-    return {**content, "parts": kept} if isinstance(content, dict) else content
+    return {**said, "parts": kept} if content is not None else None

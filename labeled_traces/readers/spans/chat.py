@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from labeled_traces.dataset import LabeledTrace
-from labeled_traces.json_values import decoded
+from labeled_traces.json_values import rows_of
 from labeled_traces.readers.mending.repair import mend_value
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.readers.spans.message_parts import content_text
+from labeled_traces.readers.spans.openinference import call_of
 from labeled_traces.trace import JSON, Span, SpanKind, Trace, TraceError
 
 ROOT = "run"
@@ -174,13 +175,9 @@ def _assistant(
 ) -> Span:
     answer: dict[str, JSON] = {"role": "assistant", "content": text(message)}
     asked = []
-    given = message.get("tool_calls")
-    for call in given if isinstance(given, list) else []:
-        function = call.get("function") if isinstance(call, dict) else None
-        if isinstance(function, dict):
-            arguments = mend_value(decoded(function.get("arguments")), f"{place}, arguments", options)
-            asked.append({"id": call.get("id"), "name": str(function.get("name") or ""), "arguments": arguments})
-            calls[str(call.get("id"))] = span_id, asked[-1]
+    for call in map(call_of, rows_of(message.get("tool_calls"))):
+        asked.append({**call, "arguments": mend_value(call["arguments"], f"{place}, arguments", options)})
+        calls[str(call["id"])] = span_id, asked[-1]
     if asked:
         answer["tool_calls"] = asked
     return Span(span_id, ROOT, "assistant", SpanKind.LLM, outputs={"messages": [answer]})

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from labeled_traces.json_values import decoded, first, get
+from labeled_traces.json_values import decoded, first, get, rows_of
 from labeled_traces.readers.spans.message_parts import conversation, messages_of
 from labeled_traces.trace import JSON, SpanKind
 
@@ -129,8 +129,7 @@ def _tools(attributes: JSON, request: JSON) -> Iterator[JSON]:
         get(decoded(get(attributes, "model_request_parameters")), "function_tools"),
         get(request, "config", "tools"),
     )
-    found = next((tools for place in places if isinstance(tools := decoded(place), list) and tools), [])
-    for tool in found:
+    for tool in next(filter(None, map(rows_of, places)), []):
         declared = first(get(tool, "function_declarations"), get(tool, "functionDeclarations"))
         yield from declared if isinstance(declared, list) else [decoded(tool)]
 

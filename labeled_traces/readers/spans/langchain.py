@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from labeled_traces.json_values import decoded, get
-from labeled_traces.readers.spans.message_parts import call_of, split_message
+from labeled_traces.readers.spans.message_parts import split_message
 from labeled_traces.readers.spans.messages import KNOWN_ROLES, chat_message
-from labeled_traces.readers.spans.openinference import read_message
+from labeled_traces.readers.spans.openinference import call_of, read_message
 from labeled_traces.trace import JSON, Span, SpanKind
 
 _STATES = (SpanKind.CHAIN, SpanKind.UNKNOWN, SpanKind.AGENT)

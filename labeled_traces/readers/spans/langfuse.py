@@ -34,6 +34,8 @@ def read_span(item: Mapping[str, JSON], where: str, options: ReadOptions) -> Spa
     name = str(item.get("name") or "")
     inputs, outputs = (decoded(item.get(key)) for key in ("input", "output"))
     kind = _kind(item, attributes, outputs)
+    if kind is SpanKind.UNKNOWN:
+        options.report.add("observation of an unknown type", f"{place}: {item.get('type')!r}")
     if kind is SpanKind.LLM:
         inputs, outputs = llm_contents(*_without_schemas(inputs, outputs, _tools(item, metadata, recorded)))
     else:

@@ -33,8 +33,11 @@ def read_run(run: Mapping[str, JSON], above: JSON, where: str, options: ReadOpti
     extra = decoded(run.get("extra"))
     name, kind = str(run.get("name") or ""), _KINDS.get(str(run["run_type"]).lower(), SpanKind.UNKNOWN)
     inputs, outputs = decoded(run.get("inputs")), decoded(run.get("outputs"))
+    called = options.report.mapping(get(extra, "invocation_params"), "invocation_params", place)
+    if kind is SpanKind.UNKNOWN:
+        options.report.add("run of an unknown type", f"{place}: {run['run_type']!r}")
     if kind is SpanKind.LLM:
-        inputs, outputs = llm_contents(inputs, outputs, get(extra, "invocation_params", "tools"))
+        inputs, outputs = llm_contents(inputs, outputs, get(called, "tools"))
     elif kind is SpanKind.TOOL:
         inputs, outputs = _tool_contents(inputs, outputs, place, options)
     else:

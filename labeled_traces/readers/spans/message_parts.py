@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from labeled_traces.json_values import decoded, first, get, text_of
-from labeled_traces.readers.spans.openinference import read_message
+from labeled_traces.json_values import decoded, first, get, rows_of, text_of
+from labeled_traces.readers.spans.openinference import CALL_IDS, call_of, read_message
 from labeled_traces.trace import JSON
 
 ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "chat": "user", "function": "tool"}
@@ -23,8 +23,9 @@ RESULTS = (
 THOUGHTS = ("reasoning", "thinking", "redacted_thinking")
 _CALL_KEYS = ("function_call", "functionCall", "toolUse")
 _RESULT_KEYS = ("function_response", "functionResponse", "toolResult")
-_IDS = ("call_id", "id", "toolCallId", "tool_call_id", "toolUseId", "tool_use_id")
-"""Names of a call's id. OpenAI's Responses API has an id of the item beside that of the call."""
+_SAID = {"content", "parts", "text", "tool_calls", "function_call", "reasoning_content", "reasoning"}
+_META = {"role", "name", "id", "type", "tool_call_id", "finish_reason", "status"}
+"""Of a message in which nobody says anything in a known way, all but these is its text."""
 _MEDIA = ("blob", "uri", "image", "audio", "video", "file", "document", "media")
 """In the type of a part that shows or plays something."""
 
@@ -73,6 +74,12 @@ def _is_plain_call(call: JSON) -> bool:
     return named and call["name"] != "" and type(call["arguments"]) is dict
 
 
+def no_conversation(inputs: JSON, tools: JSON, instructions: JSON = None) -> JSON:
+    """What a model was given that is no conversation, with what stands beside it."""
+    given = {key: value for key, value in (("instructions", instructions), ("tools", tools)) if value}
+    return {"input": decoded(inputs), **given} if given else decoded(inputs)
+
+
 def split_message(raw: Mapping[str, JSON], role: str) -> Iterator[JSON]:
     """A message, after the results of tools and the thoughts that stand in it.
 
@@ -105,6 +112,8 @@ def split_message(raw: Mapping[str, JSON], role: str) -> Iterator[JSON]:
     text = content_text(content) if isinstance(content, dict) else content
     if parts is not None:
         text = "\n".join(filter(None, texts)) or ("" if parts is content else None)
+    if not text and not _SAID & raw.keys() and (rest := {key: raw[key] for key in raw.keys() - _META}):
+        text = text_of(rest)
     if text or calls or not (results or any(thoughts)):
         outer = {key: raw.get(key) for key in ("name", "tool_call_id")}
         yield read_message({**outer, "role": name, "content": text, "tool_calls": _without_copies(calls)})
@@ -147,26 +156,10 @@ def _held(part: JSON, types: tuple[str, ...], keys: tuple[str, ...]) -> JSON:
 
 def _calls(raw: Mapping[str, JSON]) -> Iterator[JSON]:
     """The calls of tools that stand beside a message's content; those of which the arguments are no JSON last."""
-    found = decoded(raw.get("tool_calls")) or get(raw, "additional_kwargs", "tool_calls")
-    rows = found if isinstance(found, list) else []
-    wrong = raw.get("invalid_tool_calls")
-    yield from (
-        call_of({"id": get(row, "id"), **(get(row, "function") or row)}) for row in rows if isinstance(row, dict)
-    )
-    yield from (call_of(row) for row in (wrong if isinstance(wrong, list) else []) if isinstance(row, dict))
-    if not rows and isinstance(raw.get("function_call"), dict):
+    rows = rows_of(raw.get("tool_calls")) or rows_of(get(raw, "additional_kwargs", "tool_calls"))
+    yield from map(call_of, (*rows, *rows_of(raw.get("invalid_tool_calls"))))
+    if not rows and raw.get("function_call"):
         yield call_of(raw["function_call"])
-
-
-def call_of(call: JSON) -> JSON:
-    """A call of a tool as `{id, name, arguments}`, whatever it calls these."""
-    if not isinstance(call, dict):
-        return {"id": None, "name": None, "arguments": decoded(call)}
-    return {
-        "id": next((call[key] for key in _IDS if call.get(key) is not None), None),
-        "name": first(call.get("name"), call.get("toolName")),
-        "arguments": decoded(first(*(call.get(key) for key in ("arguments", "args", "input")))),
-    }
 
 
 def _without_copies(calls: list[JSON]) -> list[JSON]:
@@ -181,6 +174,6 @@ def _result(result: JSON) -> JSON:
     given = next((result[key] for key in ("response", "result", "output", "content") if key in result), "")
     if isinstance(given, dict) and given.keys() == {"type", "value"}:  # Vercel's AI SDK
         given = given["value"]
-    call_id = next((result[key] for key in _IDS if result.get(key) is not None), None)
+    call_id = next((result[key] for key in CALL_IDS if result.get(key) is not None), None)
     name = first(result.get("name"), result.get("toolName"))
     return read_message({"role": "tool", "content": content_text(given), "tool_call_id": call_id, "name": name})

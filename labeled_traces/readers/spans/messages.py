@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from labeled_traces.json_values import decoded, first, get
+from labeled_traces.json_values import decoded, first, get, rows_of
 from labeled_traces.readers.spans.genai import genai_contents
 from labeled_traces.readers.spans.message_parts import (
     CALLS,
@@ -18,6 +18,7 @@ from labeled_traces.readers.spans.message_parts import (
     THOUGHTS,
     content_text,
     conversation,
+    no_conversation,
     plain_message,
     split_message,
 )
@@ -70,11 +71,13 @@ def llm_contents(inputs: JSON, outputs: JSON, tools: JSON = None, instructions: 
         answer = answer.get("output")
     if asked is None and isinstance(inputs, str) and inputs and decoded(inputs) == inputs:
         asked = [read_message({"role": "user", "content": inputs})]
+    schemas = [decoded(tool) for tool in rows_of(tools)]
     if asked is not None:
         if instructions and not any(message["role"] in ("system", "developer") for message in asked):
             asked = [read_message({"role": "system", "content": content_text(instructions)}), *asked]
-        given = [decoded(tool) for tool in tools] if isinstance(tools, list) else []
-        inputs = conversation(asked, given or get(decoded(inputs), "tools")) or {"messages": asked}
+        inputs = conversation(asked, schemas or get(decoded(inputs), "tools")) or {"messages": asked}
+    else:
+        inputs = no_conversation(inputs, schemas, instructions)
     if isinstance(answer, str):
         answered: JSON = [read_message({"role": "assistant", "content": answer})] if answer else None
     else:

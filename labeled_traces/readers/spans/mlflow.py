@@ -10,15 +10,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from labeled_traces.json_values import decoded_scalar, get
+from labeled_traces.json_values import decoded, decoded_scalar, get, rows_of
 from labeled_traces.readers.mending.original import ORIGINAL
 from labeled_traces.readers.mending.repair import canonical_id, mend_span
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.readers.spans.fields import seconds, span_kind, status
-from labeled_traces.readers.spans.message_parts import conversation
+from labeled_traces.readers.spans.message_parts import conversation, no_conversation
 from labeled_traces.readers.spans.messages import chat_messages
 from labeled_traces.readers.spans.openinference import nest
-from labeled_traces.readers.spans.otel import error_text
+from labeled_traces.readers.spans.otel import error_text, events_of
 from labeled_traces.readers.spans.otel import read_spans as read_otel_spans
 from labeled_traces.readers.spans.usage import model_attributes
 from labeled_traces.trace import JSON, Span, SpanKind
@@ -53,9 +53,12 @@ def _as_agent(span: Span, said: JSON) -> Span:
 def _span(item: Mapping[str, JSON], where: str, options: ReadOptions) -> Span:
     span_id, parent_id = hex_id(item.get("span_id")), hex_id(item.get("parent_span_id"))
     place = f"{where}, span {span_id or '(no id)'}"
-    given = item.get("attributes")
+    given = decoded(item.get("attributes"))
     raw = given if isinstance(given, dict) else {}
+    if raw is not given and given is not None:
+        options.report.add("attributes that are no mapping", place)
     attributes = {key: decoded_scalar(value) for key, value in raw.items()}
+    item = {**item, "events": events_of(item.get("events"), place, options)} if item.get("events") else item
     span = _of_mlflow(item, span_id, parent_id, attributes)
     if any(key.startswith(_FOREIGN) for key in raw):
         span = _of_others(item, raw, span, where, options)
@@ -65,6 +68,8 @@ def _span(item: Mapping[str, JSON], where: str, options: ReadOptions) -> Span:
 def _of_mlflow(item: Mapping[str, JSON], span_id: str, parent_id: str, attributes: Mapping[str, JSON]) -> Span:
     named = str(attributes.get("mlflow.spanType") or "")
     kind = _KINDS.get(named.upper()) or span_kind(named)
+    if kind is SpanKind.UNKNOWN and attributes.get("mlflow.chat.tools"):
+        kind = SpanKind.LLM
     inputs, outputs = attributes.get("mlflow.spanInputs"), attributes.get("mlflow.spanOutputs")
     name = str(item.get("name") or "")
     if kind is SpanKind.LLM:
@@ -157,11 +162,11 @@ def _asked(inputs: JSON, tools: JSON) -> JSON:
     messages = [{"role": "user", "content": asked}] if isinstance(asked, str) and asked is not inputs else None
     messages = messages or chat_messages(asked)
     if not messages:
-        return inputs
+        return no_conversation(inputs, tools)
     system = get(inputs, "system") or get(inputs, "instructions")
     if system:
         messages = [{"role": "system", "content": system}, *messages]
-    return conversation(messages, tools or get(inputs, "tools"))
+    return conversation(messages, rows_of(tools or get(inputs, "tools")))
 
 
 def _answered(outputs: JSON) -> JSON:

@@ -7,7 +7,7 @@ import json
 import warnings
 from collections.abc import Mapping
 
-from labeled_traces.json_values import decoded, first, get, listed, loads_or_none
+from labeled_traces.json_values import decoded, first, get, listed, loads_or_none, rows_of
 from labeled_traces.readers.mending.original import ORIGINAL
 from labeled_traces.readers.report import ReadReport
 from labeled_traces.trace import JSON, SpanKind
@@ -123,21 +123,37 @@ def read_message(raw: Mapping[str, JSON]) -> dict[str, JSON]:
         parts = [get(part, "message_content") or part for part in held]
         texts = (first(get(part, "text"), f"[{get(part, 'type') or 'part'}]") for part in parts)
         message["content"] = "\n".join(str(text) for text in texts if text != "")
-    if calls := listed(raw.get("tool_calls")):
-        message["tool_calls"] = [_call(get(call, "tool_call") or call) for call in calls]
+    if calls := rows_of(raw.get("tool_calls")):
+        message["tool_calls"] = [call_of(get(call, "tool_call") or call) for call in calls]
     for key in ("tool_call_id", "name"):
         if raw.get(key) is not None:
             message[key] = str(raw[key])
     return message
 
 
-def _call(call: JSON) -> dict[str, JSON]:
+def call_of(call: JSON) -> dict[str, JSON]:
+    """A call of a tool as `{id, name, arguments}`, whatever it calls these. What is no call of a known form is all in
+    the arguments."""
     function = get(call, "function")
-    return {
-        "id": get(call, "id"),
-        "name": str(get(function, "name") or get(call, "name") or ""),
-        "arguments": decoded(first(get(function, "arguments"), get(call, "arguments"))),
-    }
+    if type(function) is dict and type(function.get("name")) is str and "arguments" in function:  # most are
+        return {"id": call.get("id"), "name": function["name"], "arguments": decoded(function["arguments"])}
+    call = decoded(call)
+    if not isinstance(call, dict):
+        return {"id": None, "name": "", "arguments": call}
+    function = decoded(call.get("function"))
+    held = {**call, **function} if isinstance(function, dict) else call
+    named, given = (first(*(held.get(key) for key in keys)) for keys in (_NAMES, _ARGUMENTS))
+    if named is None and given is None:
+        known = (*CALL_IDS, "type")
+        given = {key: value for key, value in call.items() if key not in known and value is not None} or None
+    call_id = next((held[key] for key in CALL_IDS if held.get(key) is not None), None)
+    return {"id": call_id, "name": str(named or ""), "arguments": decoded(given)}
+
+
+CALL_IDS = ("call_id", "id", "toolCallId", "tool_call_id", "toolUseId", "tool_use_id")
+"""Names of a call's id. OpenAI's Responses API has an id of the item beside that of the call."""
+_NAMES = ("name", "toolName")
+_ARGUMENTS = ("arguments", "args", "input")
 
 
 def _arguments(inputs: JSON, parameters: JSON, where: str, report: ReadReport) -> JSON:

@@ -79,13 +79,16 @@ def read_span(item: Mapping[str, JSON], above: str | None, where: str, options: 
     if not isinstance(attributes, dict):
         options.report.add("attributes that are no mapping", place)
         attributes = {}
-    attributes = with_events(attributes, record.get("events"))
+    record["events"] = events_of(record.get("events"), place, options)
+    attributes = with_events(attributes, record["events"])
     name = text_field(record, "span_name", "name")
     about = decoded(get(attributes, "metadata"))
     note_answers(about, options.report)
     kind = _kind(record, attributes, about, name)
     inputs, outputs = _contents(attributes, kind, place, options)
     task = task_id(attributes)
+    if attributes and kind is SpanKind.UNKNOWN and inputs is None and outputs is None:
+        options.report.add("span of which no attribute says what was asked or answered", place)
     start, end = _times(record, place, options)
     code = status(_first_field(record, "status_code", "status.status_code", "status.code", "status"))
     span = Span(
@@ -105,6 +108,18 @@ def read_span(item: Mapping[str, JSON], above: str | None, where: str, options: 
     return mend_span(span, place, options)
 
 
+def events_of(given: JSON, place: str, options: ReadOptions) -> list[JSON]:
+    """The events of a span, also where they are one JSON text."""
+    if isinstance(given, str):
+        given = nest({"events": decoded(given)})["events"]
+    if not isinstance(given, list | None):
+        options.report.add("events that are no list", place)
+    events = given if isinstance(given, list) else []
+    nameless = sum(first(get(event, "name"), get(event, "Name")) is None for event in events)
+    options.report.add("event without a name, left out", place, nameless)
+    return events
+
+
 def _kind(record: Mapping[str, JSON], attributes: JSON, about: JSON, name: str) -> SpanKind:
     """`about`: metadata of LangChain, whose agents are chains as all else is."""
     kinds = _kinds(record, attributes, name)
@@ -119,6 +134,8 @@ def _kinds(record: Mapping[str, JSON], attributes: JSON, name: str) -> Iterator[
     yield vercel_kind(attributes)
     yield trulens_kind(attributes)
     yield genai_kind(attributes, name)
+    model = get(attributes, "llm")
+    yield SpanKind.LLM if get(model, "input_messages") or get(model, "output_messages") else SpanKind.UNKNOWN
 
 
 def _contents(attributes: JSON, kind: SpanKind, place: str, options: ReadOptions) -> tuple[JSON, JSON]:
@@ -167,13 +184,17 @@ def _times(record: Mapping[str, JSON], place: str, options: ReadOptions) -> tupl
 def error_text(record: Mapping[str, JSON], code: str) -> str | None:
     """The last exception event (short), else the status text (which can be a whole stack trace), else its type."""
     events = record.get("events")
+    odd = ""
     for event in reversed(events if isinstance(events, list) else []):
         about = first(get(event, "attributes"), get(event, "Attributes"))
         parts = [_text(get(about, "exception", key)) for key in ("type", "message")]
         if any(parts):
             return ": ".join(part for part in parts if part)
+        if first(get(event, "name"), get(event, "Name")) == "exception" and about:
+            odd = _text(about)
     text = text_field(record, "status_message", "status.description", "status.message")
-    return text or text_field(record, "error_type") or ("unknown error" if code == "ERROR" else None)
+    told = text or text_field(record, "error_type") or odd
+    return told or ("unknown error" if code == "ERROR" else None)
 
 
 def _first_field(record: Mapping[str, JSON], *names: str) -> JSON:

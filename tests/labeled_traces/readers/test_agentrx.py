@@ -236,7 +236,7 @@ def test_awkward_messages(tmp_path: Path) -> None:
     assert spans["step-0"].inputs == "one\ntwo\n[image_url]"
     answer = spans["step-1"].outputs["messages"][0]
     assert answer["content"] == "\ufffd\ufffd"
-    assert [asked["arguments"] for asked in answer["tool_calls"]] == ["{bad", ["\ufffd"]]
+    assert [asked["arguments"] for asked in answer["tool_calls"]] == ["{bad", ["\ufffd"], 3]
     assert (spans["step-2"].parent_id, spans["step-2"].name, spans["step-2"].inputs) == ("step-1", "b", ["\ufffd"])
     assert (spans["step-3"].parent_id, spans["step-3"].name, spans["step-3"].inputs) == ("run", "tool", None)
     assert row.errors[0].span_id == "step-2"
