@@ -151,7 +151,10 @@ def read_into(
         raise TraceError("no file was given: accepted are files and folders")
     label_files = _files(labels or (), report, (*SUFFIXES, *TEXTS))
     known_labels = {file.resolve() for file in label_files}
-    chosen, trace_files, more = _sort([file for file in files if file.resolve() not in known_labels], format, report)
+    rest = [file for file in files if file.resolve() not in known_labels]
+    if not rest:
+        raise TraceError(f"{files[0]}: is given as labels, and nothing else as traces: accepted are traces, and labels")
+    chosen, trace_files, more = _sort(rest, format, report)
     if not trace_files:
         raise report.nothing_read() or TraceError(f"{more[0]}: holds labels, no traces: traces are needed")
     reader = READERS[chosen]
@@ -198,7 +201,7 @@ def _sort(files: Sequence[Path], name: str, report: ReadReport) -> tuple[str, li
             with _one_of(files):
                 report.leave_out(error, FILE)
     if not roles:
-        raise report.nothing_read() or TraceError("labels alone were given: traces are needed")
+        raise report.nothing_read() or TraceError(f"{files[0]}: holds no traces: traces are needed")
     chosen = next((known for known in READERS if all(known in found for found in roles.values())), None)
     if chosen is None:
         firsts = {next(iter(found)): file for file, found in reversed(roles.items())}

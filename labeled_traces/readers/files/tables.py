@@ -82,6 +82,7 @@ def _from_text(path: Path) -> Iterator[tuple[str, JSON]]:
     text = text[said.end() :] if said else text
     delimiter = said[1] if said else _delimiter(text, path.suffix.lower())
     first = 2 if said else 1
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
         names = [name.strip() for name in next(reader, [])]

@@ -311,6 +311,16 @@ def test_separators_and_encodings(folder: Path, name: str, text: str, encoding: 
     assert [error.dimensions for error in data[A].errors] == [("tool_calling",)]
 
 
+def test_a_cell_as_long_as_a_trace(folder: Path) -> None:
+    data, _ = with_labels(folder, f"trace_id,dimension,evidence\n{A},TC,{'x' * 200_000}\n")
+    assert len(data[A].errors[0].evidence) == 200_000
+
+
+def test_traces_that_are_given_as_labels(folder: Path) -> None:
+    with pytest.raises(TraceError, match=r"data\.jsonl: is given as labels, and nothing else as traces"):
+        read(folder / "data.jsonl", labels=folder / "data.jsonl")
+
+
 def test_a_dimension_that_was_not_scored_is_no_error(folder: Path) -> None:
     rows = "".join(
         f"{A},{cells}\n" for cells in ("TC,2,", "PQ,,", "PA,N/A,no plan", "GF,nan,", "LC,,reads odd", "EE,none,")
