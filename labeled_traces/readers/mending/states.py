@@ -21,7 +21,8 @@ def without_repeated_states(spans: Sequence[Span]) -> list[Span]:
     """
     read = [replace(span, inputs=plain_state(span.inputs), outputs=plain_state(span.outputs)) for span in spans]
     ids = {span.span_id for span in spans}
-    shown = {part for span in read if _speaks(span, ids) for part in _said(span)}
+    told = (span for span in read if _speaks(span, ids)) if any(span.kind in _WRAPPERS for span in read) else ()
+    shown = {part for span in told for part in _said(span)}
     return [_shortened(span, shown, span.parent_id not in ids) for span in read]
 
 

@@ -45,35 +45,6 @@ def conversation(messages: Sequence[JSON], tools: JSON = None) -> JSON:
     return {"messages": list(messages), **({"tools": tools} if isinstance(tools, list) and tools else {})}
 
 
-def plain_message(item: JSON) -> dict[str, JSON] | None:
-    """What `split_message` makes of a message that is in the form of `Span`'s already: most are, and each call of a
-    model repeats them, so this look comes first (it takes a tenth of the time); None for any other."""
-    if type(item) is not dict or not item.keys() <= _PLAIN_KEYS or item.get("role") not in _PLAIN_ROLES:
-        return None
-    content, calls = item.get("content"), item.get("tool_calls")
-    if type(content) is not str or not (content or calls):
-        return None
-    message = {"role": item["role"], "content": content}
-    if calls:
-        if type(calls) is not list or not all(map(_is_plain_call, calls)) or _without_copies(calls) != calls:
-            return None
-        message["tool_calls"] = [{key: call[key] for key in _CALL} for call in calls]
-    for key in ("tool_call_id", "name"):
-        if item.get(key) is not None:
-            message[key] = str(item[key])
-    return message
-
-
-_PLAIN_ROLES = ("system", "user", "assistant", "tool")
-_PLAIN_KEYS = {"role", "content", "tool_calls", "tool_call_id", "name"}
-_CALL = ("id", "name", "arguments")
-
-
-def _is_plain_call(call: JSON) -> bool:
-    named = type(call) is dict and call.keys() == set(_CALL) and type(call["id"]) is str and type(call["name"]) is str
-    return named and call["name"] != "" and type(call["arguments"]) is dict
-
-
 def no_conversation(inputs: JSON, tools: JSON, instructions: JSON = None) -> JSON:
     """What a model was given that is no conversation, with what stands beside it."""
     given = {key: value for key, value in (("instructions", instructions), ("tools", tools)) if value}
@@ -86,6 +57,9 @@ def split_message(raw: Mapping[str, JSON], role: str) -> Iterator[JSON]:
     Args:
         role: whose it is where it does not say.
     """
+    if (plain := _plain_message(raw)) is not None:
+        yield plain
+        return
     name = str(raw.get("role") or role).lower()
     name = ROLES.get(name, name)
     parts = raw.get("parts")
@@ -117,6 +91,35 @@ def split_message(raw: Mapping[str, JSON], role: str) -> Iterator[JSON]:
     if text or calls or not (results or any(thoughts)):
         outer = {key: raw.get(key) for key in ("name", "tool_call_id")}
         yield read_message({**outer, "role": name, "content": text, "tool_calls": _without_copies(calls)})
+
+
+def _plain_message(item: Mapping[str, JSON]) -> dict[str, JSON] | None:
+    """A message that is in the form of `Span` already: most are, and each call of a model repeats them, so this look
+    comes first (without it import of Langfuse takes a third longer); None for any other."""
+    if type(item) is not dict or not item.keys() <= _PLAIN_KEYS or item.get("role") not in _PLAIN_ROLES:
+        return None
+    content, calls = item.get("content"), item.get("tool_calls")
+    if type(content) is not str or not (content or calls):
+        return None
+    message = {"role": item["role"], "content": content}
+    if calls:
+        if type(calls) is not list or not all(map(_is_plain_call, calls)) or _without_copies(calls) != calls:
+            return None
+        message["tool_calls"] = [{key: call[key] for key in _CALL} for call in calls]
+    for key in ("tool_call_id", "name"):
+        if item.get(key) is not None:
+            message[key] = str(item[key])
+    return message
+
+
+_PLAIN_ROLES = ("system", "user", "assistant", "tool")
+_PLAIN_KEYS = {"role", "content", "tool_calls", "tool_call_id", "name"}
+_CALL = ("id", "name", "arguments")
+
+
+def _is_plain_call(call: JSON) -> bool:
+    named = type(call) is dict and call.keys() == set(_CALL) and type(call["id"]) is str and type(call["name"]) is str
+    return named and call["name"] != "" and type(call["arguments"]) is dict
 
 
 def content_text(value: JSON) -> str:

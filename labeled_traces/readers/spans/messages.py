@@ -19,7 +19,6 @@ from labeled_traces.readers.spans.message_parts import (
     content_text,
     conversation,
     no_conversation,
-    plain_message,
     split_message,
 )
 from labeled_traces.readers.spans.openinference import read_message
@@ -103,8 +102,6 @@ def _is_pair(item: JSON) -> bool:
 
 
 def _read(item: JSON, role: str) -> list[JSON] | None:
-    if (plain := plain_message(item)) is not None:
-        return [plain]
     message = chat_message(item)
     if message is not None:
         return list(split_message(message, role))

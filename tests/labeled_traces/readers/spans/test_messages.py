@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from labeled_traces.readers.spans import message_parts
 from labeled_traces.readers.spans.langchain import plain_span
 from labeled_traces.readers.spans.message_parts import (
     content_text,
     conversation,
     messages_of,
-    plain_message,
     split_message,
 )
 from labeled_traces.readers.spans.messages import chat_messages
@@ -154,15 +154,7 @@ _MESSAGES = st.fixed_dictionaries(
 
 @given(_MESSAGES)
 def test_the_quick_look_at_a_message_sees_what_the_careful_one_does(message: JSON) -> None:
-    plain = plain_message(message)
-    assert plain is None or json.dumps([plain]) == json.dumps(list(split_message(message, "user")))
-
-
-def test_messages_in_our_own_form_are_taken_as_they_are() -> None:
-    call = {"id": "a", "name": "search", "arguments": {"q": "x"}}
-    for message in (
-        {"role": "user", "content": "hi"},
-        {"role": "assistant", "content": "", "tool_calls": [call]},
-        {"role": "tool", "content": "found", "tool_call_id": "a", "name": "search"},
-    ):
-        assert plain_message(message) == message
+    quick = json.dumps(list(split_message(message, "user")))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(message_parts, "_plain_message", lambda _: None)
+        assert quick == json.dumps(list(split_message(message, "user")))
