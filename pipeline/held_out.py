@@ -2,11 +2,13 @@
 and counted.
 
 A use is recorded in two files: beside the data, where all runs on this data see it, and in the folder of the run, which
-may be moved. What cannot be counted: a use on a copy of the data elsewhere, and one whose lines were deleted in both.
+may be moved; the records of all runs beside it count too, whatever data they were made on. What cannot be counted: a
+use on a copy of the data elsewhere by runs elsewhere, and one whose lines were deleted in both.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -61,6 +63,13 @@ def uses_beside(data: Path) -> Path:
     return data.resolve().parent / TEST_USES
 
 
+def uses_known(shared: Path, runs: Path) -> list[HeldOutUse]:
+    """Those on record beside the data, and in the folders of the runs that lie in `runs`, so that another copy of the
+    data is no new testset. Raises as `read_uses`."""
+    own = [path for path in sorted(runs.glob(f"*/{TEST_USES}")) if os.access(path, os.R_OK)]
+    return list({use.id: use for path in (shared, *own) for use in read_uses(path)}.values())
+
+
 def record_use(
     use: HeldOutUse, rows: Sequence[LabeledTrace], shared: Path, own: Path, say: Callable[[str], None]
 ) -> int:
@@ -72,13 +81,14 @@ def record_use(
         TraceError: a record is damaged.
         OSError: the run's folder cannot be written.
     """
-    mine, others = read_uses(own), read_uses(shared)
+    mine, beside = read_uses(own), read_uses(shared)
+    others = uses_known(shared, own.parent.parent)
     known = next((earlier for earlier in mine if is_same(use, earlier)), None)
     if known is None:
         use = replace(use, traces=names_of(rows, [*mine, *others]), sketches=sketches_of(rows))
         append_use(own, use)
     use = known or use
-    if shared != own and all(one.id != use.id for one in others):
+    if shared != own and all(one.id != use.id for one in beside):
         try:
             append_use(shared, use)
         except OSError as error:

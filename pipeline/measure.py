@@ -18,7 +18,7 @@ from judges.models.limits import Limits
 from judges.program import JudgeSuite, seed_suite
 from labeled_traces.dataset import Dataset, LabeledTrace
 from labeled_traces.files import parse_json, read_text, write_lines
-from labeled_traces.held_out_use import HeldOutUse, read_before, read_uses
+from labeled_traces.held_out_use import HeldOutUse, read_before
 from labeled_traces.split import PARTS, SplitManifest
 from labeled_traces.trace import text_hash
 from pipeline.config import PipelineError
@@ -26,7 +26,7 @@ from pipeline.consent import Consent
 from pipeline.cost import Cost, Kept, announce, asked_by, check_models, compared, suite_cost
 from pipeline.earlier_replies import earlier_replies
 from pipeline.evaluate import EvaluateSettings, EvaluationStopped, cached_share, check_replies, evaluate, save_judgments
-from pipeline.held_out import TEST_USES, check_leak, record_use, seal_of, uses_beside
+from pipeline.held_out import TEST_USES, check_leak, record_use, seal_of, uses_beside, uses_known
 from pipeline.matching import build_matcher
 from pipeline.metrics.bootstrap import MetricSettings
 from pipeline.metrics.estimate import Estimate
@@ -250,7 +250,7 @@ def _rows(work: Measurement, suite: JudgeSuite, say: Say) -> tuple[Dataset, Sequ
     if work.split is None:
         if work.parts:
             raise PipelineError("--part needs --split FILE, the manifest that says which traces are in it")
-        return dataset, read_before(dataset, read_uses(uses_beside(work.data)))
+        return dataset, read_before(dataset, uses_known(uses_beside(work.data), work.out.parent if work.out else _RUNS))
     manifest = SplitManifest.load(work.split)
     manifest.check(dataset)
     parts = work.parts or PARTS
@@ -268,6 +268,7 @@ def _content(work: Measurement, suite: JudgeSuite, rows: Dataset) -> list[Any]:
 
 
 _CONTENT = "measurement.json"
+_RUNS = Path("runs")
 
 
 def _check_folder(out: Path, content: list[Any], force: bool) -> None:
@@ -282,7 +283,7 @@ def _check_folder(out: Path, content: list[Any], force: bool) -> None:
 
 
 def _folder(work: Measurement, suite: JudgeSuite, rows: Dataset) -> Path:
-    return Path("runs") / f"evaluate-{text_hash(json.dumps(_content(work, suite, rows)))[:8]}"
+    return _RUNS / f"evaluate-{text_hash(json.dumps(_content(work, suite, rows)))[:8]}"
 
 
 def _judge(work: Measurement, suite: JudgeSuite, rows: Dataset, lm: LedgerLM, out: Path) -> Sequence[Judgment]:

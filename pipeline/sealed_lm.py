@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from judges.ledger.budget import Usage
 from judges.lm import LM, LMReply, LMRequest
 from labeled_traces.sealed import Seal
+from labeled_traces.trace import text_hash
 
 RUN = 16
 """So many equal words in a row are a copy here, and not 8: feedback and plans speak of other traces of the same agent.
@@ -24,6 +25,7 @@ class SealedLM:
 
     inner: LM
     seal: Seal
+    _passed: set[str] = field(default_factory=set)
 
     async def complete(self, request: LMRequest) -> LMReply:
         """As the other.
@@ -32,8 +34,10 @@ class SealedLM:
             LeakageError: the request says what only a held-out trace says; it was not sent.
         """
         for text in _told(request):
-            for part in text.split(_HEADING):  # rubric, notes, examples ...: each is in many requests
-                self.seal.check({f"what is sent to {request.model}": part}, RUN)
+            if (whole := text_hash(text)) not in self._passed:
+                for part in text.split(_HEADING):  # rubric, notes, examples ...: each is in many requests
+                    self.seal.check({f"what is sent to {request.model}": part}, RUN)
+                self._passed.add(whole)
         return await self.inner.complete(request)
 
     def spent(self) -> Usage:

@@ -24,7 +24,7 @@ nothing, nothing is read.
 Each use of a testset is recorded, in the run's folder and in `test_uses.jsonl` beside the data (simulated data: in the
 output folder), and counted over all runs on data that shares a held-out trace. The same proof again is the same use;
 with another gate, judge, rule, matcher or number of repeats it is a further one, and the result says which. A use on a
-copy of the data in another folder cannot be counted.
+copy of the data in another folder, by a run in another folder, cannot be counted.
 
 exit codes: 0 PASS; 1 FAIL; 5 INCONCLUSIVE
 """

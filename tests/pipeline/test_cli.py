@@ -26,6 +26,7 @@ from labeled_traces.trace import TraceError
 from pipeline.cli import main
 from pipeline.commands import COMMANDS
 from pipeline.config import PipelineError
+from pipeline.held_out import uses_known
 
 if TYPE_CHECKING:
     from tests.judges.scripted_server import ScriptedServer
@@ -213,6 +214,26 @@ def test_evaluate_records_each_use_of_a_testset(data: Path, tmp_path: Path, caps
     Path("edited.jsonl").write_text(text.replace('"name":"planner"', '"name":"planner."'))
     assert Path("edited.jsonl").read_text() != text
     assert Ran(capsys, "evaluate", "edited.jsonl", *SIMULATED, "--holistic", "--json").document["test_uses"] == 7
+
+
+def test_another_copy_of_the_data_is_no_new_testset(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nor is one whose record beside the data was deleted: the folders of the runs say it too."""
+    for folder in ("one", "two"):
+        Path(folder).mkdir()
+        shutil.copy(data, f"{folder}/{folder}.jsonl")
+    Ran(capsys, "split", data, "--out", "split.json")
+    given = [*SIMULATED, "--holistic", "--json"]
+    held_out = [*given, "--split", "split.json", "--part", "test"]
+    assert Ran(capsys, "evaluate", "one/one.jsonl", *held_out, "--out", "runs/a").document["test_uses"] == 1
+    assert Ran(capsys, "evaluate", "two/two.jsonl", *held_out, "--out", "runs/b").document["test_uses"] == 2
+    Path("one/test_uses.jsonl").unlink()
+    assert Ran(capsys, "evaluate", "one/one.jsonl", *given, "--out", "runs/c").document["test_uses"] == 3
+    assert Ran(capsys, "evaluate", "one/one.jsonl", *held_out, "--out", "elsewhere/d").document["test_uses"] == 2
+    Path("runs/a/test_uses.jsonl").write_text("{")
+    with pytest.raises(TraceError, match=r"runs/a/test_uses\.jsonl, line 1: "):
+        uses_known(tmp_path / "two" / "test_uses.jsonl", Path("runs"))
 
 
 def test_evaluate_of_judges_that_quote_the_testset(
