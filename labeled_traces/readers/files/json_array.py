@@ -38,13 +38,15 @@ def is_large_array(path: Path) -> bool:
             if _OPENS.match(file.read(_HEAD)) is None:
                 return False
             file.seek(0)
-            line = file.readline(LARGEST)
+            lines = [file.readline(LARGEST) for _ in range(2)]  # the first may be damaged
     except (OSError, UnicodeDecodeError):
         return False
-    return line.lstrip("\ufeff \t")[:1] == "[" or not (line.endswith("\n") and _is_whole(line))
+    return lines[0].lstrip("\ufeff \t")[:1] == "[" or not any(map(_is_whole, lines))
 
 
 def _is_whole(line: str) -> bool:
+    if not line.endswith("\n"):
+        return False
     try:
         parse_json(line.removeprefix("\ufeff"), "")
     except TraceError:

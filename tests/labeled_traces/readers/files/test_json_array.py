@@ -8,7 +8,7 @@ import pytest
 from labeled_traces.readers.files import json_array
 from labeled_traces.readers.files.json_array import read_array
 from labeled_traces.readers.files.records import first_record, read_records
-from labeled_traces.readers.report import ReadReport
+from labeled_traces.readers.report import RECORD, ReadReport
 from labeled_traces.trace import JSON, TraceError
 
 ITEMS = [{"n": n, "text": 'a "[]", {} – \\ \n' * n, "more": [[n], {"x": None}]} for n in range(40)]
@@ -80,6 +80,10 @@ def test_lines_of_otlp_stay_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert [record for _, record in read_records(path, ReadReport())] == lines
+    path.write_text('{"resourceSpans": [{"scopeSpans": [,\n' + path.read_text())
+    report = ReadReport()
+    assert [record for _, record in read_records(path, report)] == lines
+    assert list(report.counts) == [RECORD]
 
 
 @pytest.mark.parametrize("form", ['{{"runs": {}}}', '{{"n": 1, "more": [[{{}}]], "data": {}, "next": null}}'])
