@@ -109,8 +109,7 @@ def _error(
     row: Mapping[str, JSON], category: str, rater: str, trace: Trace, place: str, options: ReadOptions
 ) -> ErrorLabel:
     report, taxonomy = options.report, options.taxonomy
-    given = row.get("metadata")
-    about = given if isinstance(given, dict) else {}
+    about = report.mapping(row.get("metadata"), "metadata of an assessment", place)
     named = [name.strip() for name in str(about.get("dimensions") or "").split(",") if name.strip()]
     known = tuple(name for name in named if name in DIMENSIONS)
     if len(known) < len(named) and named != [NO_ERROR]:

@@ -17,7 +17,7 @@ from labeled_traces.readers.mending.hidden_errors import with_hidden_error
 from labeled_traces.readers.mending.tool_names import with_tool_names
 from labeled_traces.readers.report import NO_CONTENT, ReadOptions
 from labeled_traces.readers.spans.langchain import plain_span
-from labeled_traces.trace import JSON, Span, Trace
+from labeled_traces.trace import JSON, Span, Trace, TraceError
 
 _UNREADABLE = re.compile("[\x00\ud800-\udfff]")
 _DEEPEST = 60
@@ -141,6 +141,8 @@ def build_trace(trace_id: str, spans: Sequence[Span], form: str, where: str, opt
         form: how the source writes ids, see `canonical_id`.
         where: named in the report.
     """
+    if not trace_id.strip():
+        raise TraceError(f"{where}: has no id of its trace: accepted is any non-empty text")
     if all(value in (None, "", [], {}) for span in spans for value in (span.inputs, span.outputs)):
         options.report.add(NO_CONTENT, f"{where}, trace {trace_id}")
     answerless = without_answers(spans, where, options.report)

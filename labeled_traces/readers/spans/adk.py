@@ -67,6 +67,7 @@ class _Session:
             self._result(result, author, event, place, start)
         if given and not calls:
             return
+        content = {**content, "role": _USER} if parts and author == _USER else content
         messages = messages_of(content, _USER if author == _USER else "assistant") if parts else []
         if author == _USER:
             self._asked += messages

@@ -30,7 +30,7 @@ def read_run(run: Mapping[str, JSON], above: JSON, where: str, options: ReadOpti
     """One run. `above`: the id of the run that it stands in, which counts where it names no parent itself."""
     span_id = str(run.get("id") or "")
     place = f"{where}, run {span_id or '(no id)'}"
-    extra = decoded(run.get("extra"))
+    extra = options.report.mapping(run.get("extra"), "extra", place)
     name, kind = str(run.get("name") or ""), _KINDS.get(str(run["run_type"]).lower(), SpanKind.UNKNOWN)
     inputs, outputs = decoded(run.get("inputs")), decoded(run.get("outputs"))
     called = options.report.mapping(get(extra, "invocation_params"), "invocation_params", place)

@@ -21,6 +21,7 @@ from labeled_traces.dataset import Dataset, from_json, to_json
 from labeled_traces.quick_json import dumps, loads
 from labeled_traces.readers.report import ReadReport
 from labeled_traces.trace import JSON, TraceError
+from pipeline.cli import main
 
 if TYPE_CHECKING:
     from tests.labeled_traces.readers.conftest import Sample
@@ -232,3 +233,24 @@ def test_a_very_long_text(sample: Sample, tmp_path: Path) -> None:
     result = case.read(tmp_path)
     assert result is not None
     assert _says_more(result[1], sample.imported[1]), "a text that long is cut, and that is said"
+
+
+@pytest.mark.parametrize("instead", ['{"a": [' * 2_500 + "1" + "]}" * 2_500, json.dumps("long " * 1_000_000)])
+def test_the_command_says_what_is_wrong(
+    sample: Sample, instead: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nesting of 5,000 and a text of 5 MB: written with warnings (0), or refused (2); never a traceback."""
+    case = Case(sample)
+    holder, key = next(place for place in case.places if "The library opens at nine" in str(place[0][place[1]]))
+    holder[key] = _HERE
+    path, out = tmp_path / sample.path.name, tmp_path / "data.jsonl"
+    path.write_text("".join(f"{_written(row, instead)}\n" for row in case.records["traces"]), encoding="utf-8")
+    code = main(["import", str(path), "--format", sample.name, "--out", str(out)])
+    said = capsys.readouterr()
+    assert "Traceback" not in said.out + said.err
+    if code == 0:
+        assert "warnings:" in said.out
+        assert Dataset.load(out)
+    else:
+        assert (code, out.exists()) == (2, False)
+        assert str(path) in said.err
