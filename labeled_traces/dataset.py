@@ -173,7 +173,7 @@ class Dataset:
         Raises:
             TraceError: a value that JSON does not have (NaN, a set ...).
         """
-        write_lines(Path(path), (line(row) for row in self))
+        write_lines(Path(path), (line(row).decode() for row in self))
 
     @classmethod
     def load(cls, path: Path) -> Dataset:
@@ -293,8 +293,9 @@ def _placed_rows(path: Path) -> Iterator[tuple[str, LabeledTrace]]:
         yield where, from_json(parse_json(text, where), where)
 
 
-def line(row: LabeledTrace) -> str:
+def line(row: LabeledTrace) -> bytes:
+    """Without the end of the line. Raises: TraceError, as `Dataset.save` does."""
     try:
-        return dumps(to_json(row)).decode()
+        return dumps(to_json(row))
     except (TypeError, ValueError) as error:
         raise TraceError(f"trace {row.trace_id!r}: cannot be written as JSON ({error})") from None

@@ -54,7 +54,7 @@ class RowFile:
             if row.trace_id in self._at:
                 twice(self._at[row.trace_id][0], self._row(row.trace_id), place, row, warn, leave_out)
                 continue
-            text = f"{as_line(row)}\n".encode()
+            text = as_line(row) + b"\n"
             try:
                 self._file.write(text)
             except OSError as error:
