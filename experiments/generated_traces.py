@@ -45,11 +45,7 @@ def runs(seed: int = 0) -> Iterator[Run]:
             return f"{number}-{generator.randrange(10**6)}: {generator.choice(texts[size])}"
 
         steps = tuple(
-            (
-                text(600),
-                {"query": text(150), "limit": generator.randrange(100)},
-                text(generator.choice((600, 2_500, 8_000))),
-            )
+            (text(600), {"query": text(150), "limit": generator.randrange(100)}, text(generator.choice(_RESULTS)))
             for _ in range(_STEPS)
         )
         yield Run(number, text(2_500), text(600), steps, text(600))
