@@ -53,6 +53,11 @@ class Terminal:
         return kept + mark
 
 
+def counted(number: int, name: str) -> str:
+    """`1 trace`, `2,000 traces`."""
+    return f"{number:,} {name}{'' if number == 1 else 's'}"
+
+
 def one_line(text: str) -> str:
     """White space as one blank each; what would steer a terminal as U+FFFD."""
     return printable(" ".join(text.split()))

@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trace", metavar="ID", help="show this trace; the beginning of its id, or the id in another form, will do"
     )
-    parser.add_argument("--render", action="store_true", help="the text of the trace as judges read it")
+    parser.add_argument("--render", action="store_true", help="its text as judges read it, in place of the tree")
     parser.add_argument(
         "--trace-tokens", type=whole(256, 10_000_000), default=24_000, metavar="N", help="the limit (24000)"
     )
@@ -99,10 +99,12 @@ def _find(data: list[Contents], name: str) -> Contents:
 
 
 def _show_trace(one: Contents, args: argparse.Namespace, terminal: Terminal, out: Output) -> None:
-    from pipeline.inspect.tree import tree_json, tree_text
+    from pipeline.inspect.tree import head_text, tree_json, tree_text
     from pipeline.terminal import printable
 
-    parts = [tree_text(one, terminal)]
+    parts = [head_text(one, terminal)]
+    if not args.render:
+        parts.append(tree_text(one, terminal))
     document: dict[str, Any] = {"trace_id": one.row.trace_id, "goal": one.goal, "answer": one.answer}
     document |= {"tokens": one.whole.tokens, "limit": one.limit, "spans": tree_json(one)}
     if args.render:

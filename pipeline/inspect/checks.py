@@ -13,6 +13,7 @@ from labeled_traces.label import DIMENSIONS, NOT_PLACED, SCORES
 from labeled_traces.split_report import REACH, needed
 from labeled_traces.trace import SpanKind
 from pipeline.inspect.contents import EMPTY, Contents, messages, raters_of
+from pipeline.terminal import counted
 
 _NEAR = 0.9
 _IN_CHATS = ("system", "user", "human")
@@ -182,7 +183,10 @@ def _of_all(data: Sequence[Contents]) -> Iterator[Warned]:
     counts = Counter(name for row in rows for error in row.distinct_errors for name in error.dimensions)
     least = needed()
     few = {name: counts[name] for name in DIMENSIONS if counts[name] < least}
-    if few:
+    if not counts:
+        advice = "have people label (gpa-judges label export), or join a table of labels (import --labels FILE)"
+        yield Warned("data set without an error label", 1, f"none in {counted(len(rows), 'trace')}", advice)
+    elif few:
         said = ", ".join(f"{name} {count}" for name, count in few.items())
         advice = f"below {least} coverage is known to within {REACH:g} at best, and a split takes from it: label more"
         yield Warned("dimension with few errors", len(few), said, advice)

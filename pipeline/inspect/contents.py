@@ -10,6 +10,7 @@ from functools import cached_property
 from judges.notation import text_of
 from judges.render import Rendering, render
 from labeled_traces.dataset import LabeledTrace
+from labeled_traces.readers.mending.requests import model_calls
 from labeled_traces.trace import JSON, Span, SpanKind, Trace
 
 EMPTY: tuple[JSON, ...] = (None, "", {}, [])
@@ -56,10 +57,21 @@ class Contents:
 
     @cached_property
     def answer(self) -> str:
-        """What came out: a root's output, else the last thing that a model said; "" if there is none."""
+        """What came out: a root's output, else what the last call of a model answered; "" if there is none, as where
+        that call went on to use a tool."""
         given = (span.outputs for span in self.trace.roots if messages(span.outputs) is None)
-        said = [m for span in self.trace.walk() for m in messages(span.outputs) or ()]
-        return _first(given) or _first([message.get("content") for message in said][-1:])
+        calls = [span.outputs for span in self.trace.walk() if span.kind is SpanKind.LLM][-1:]
+        return _first(given) or _first(map(_said_last, [*(span.outputs for span in self.trace.roots), *calls]))
+
+    @cached_property
+    def user_turns(self) -> int:
+        """How often a user spoke to the run: as spans of a chat log or a session have it, or the longest history that a
+        model was sent."""
+        chats = [span for span in self.trace.spans if span.kind is SpanKind.CHAIN]
+        calls = [span for root in self.trace.roots for span in model_calls(root, self.trace.children)]
+        asked = [[m for m in messages(span.inputs) or () if m.get("role") == "user"] for span in calls]
+        said = [span for span in chats if span.name.lower() in ("user", "human")]
+        return max(len(said), *(len(turns) for turns in asked), 0)
 
     @cached_property
     def listed_tools(self) -> frozenset[str]:
@@ -100,7 +112,12 @@ def raters_of(row: LabeledTrace) -> set[str]:
     return said.union(row.raters)
 
 
-def _first(values: Iterator[JSON] | list[JSON]) -> str:
+def _said_last(outputs: JSON) -> JSON:
+    last = (messages(outputs) or [{}])[-1]
+    return last.get("content") if last.get("role") == "assistant" and not last.get("tool_calls") else None
+
+
+def _first(values: Iterator[JSON]) -> str:
     return next((text for value in values if value not in EMPTY and (text := text_of(value)).strip()), "")
 
 

@@ -17,6 +17,12 @@ _NAME = r"(?:plans?|planning|to-?do(?:s| list)?|road ?map|next steps|steps to (?
 _OPENING = re.compile(
     rf"[ \t]*(?:[#>*_\[<-]+[ \t]*)*(?:(?:\w+[ ',]+){{0,5}}?\b{_NAME}\b[^\n.!?]{{0,40}}?)(?:[:>\]*_]+|$)", re.IGNORECASE
 )
+_INLINE = re.compile(
+    r"[ \t]*(?:[#>*_]+[ \t]*)*(?:(?:my|the|our|an?|here(?:'s| is)|new|revised|updated|initial|current)\s+)*"
+    r"plan[*_]*[ \t]*[:-][*_]*[ \t]+\S.*",
+    re.IGNORECASE,
+)
+"""A plan on the very line that names it."""
 _ITEM = re.compile(r"[ \t]*(?:[-*+•]|\[[ xX]?\]|\d+[.)]|[a-z][.)]|step \d+\b|<)", re.IGNORECASE)
 _TOOL = re.compile(
     r"(?i)(?:.*[_-])?(?:todo|to_do|plan)s?(?:[_-].*)?|(?:write|update|set)(?:todos?|plan)|todo(?:read|write)"
@@ -54,6 +60,11 @@ def _named(text: str) -> Iterator[str]:
                 yield "\n".join(lines[number:end]).rstrip()
                 number = end
                 continue
+        if _INLINE.fullmatch(lines[number].rstrip()):
+            end = max(number + 1, _end_of_items(lines, number + 1))
+            yield "\n".join(lines[number:end]).rstrip()
+            number = end
+            continue
         number += 1
 
 

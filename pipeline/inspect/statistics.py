@@ -96,9 +96,8 @@ def _spans(spans: Sequence[Span]) -> dict[str, Any]:
             tools.setdefault(span.name, Counter()).update(calls=1, failed=int(_has_failed(span)))
         elif span.kind is SpanKind.LLM:
             name = str(span.attributes.get("llm.model_name") or NO_NAME)
-            counted = tokens_of(span)
-            given = {key: counted.get(key, 0) for key in ("prompt", "completion")}
-            models.setdefault(name, Counter()).update(calls=1, **given)
+            tokens = {key: count for key, count in tokens_of(span).items() if key in ("prompt", "completion")}
+            models.setdefault(name, Counter()).update(calls=1, **tokens)
     agents = Counter(span.name for span in spans if span.kind is SpanKind.AGENT)
     return {
         "kinds": dict(Counter(str(span.kind) for span in spans).most_common()),

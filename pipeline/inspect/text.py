@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import fill
 from typing import Any
 
 from labeled_traces.label import Impact
 from pipeline.inspect.checks import Warned
 from pipeline.report.table import columns
-from pipeline.terminal import Terminal, one_line
+from pipeline.terminal import Terminal, counted, one_line
 
 _MOST = 12
 _BAR = 40
+_INSET = " " * 6
 
 
 def statistics_text(numbers: Mapping[str, Any], limit: int, terminal: Terminal) -> str:
     looked = ", ".join(f"{count} {name}" for name, count in numbers["looked_at"].items())
-    head = f"{numbers['traces']:,} traces in {numbers['groups']:,} groups, {numbers['clean']:,} of them clean"
+    head = f"{counted(numbers['traces'], 'trace')} in {counted(numbers['groups'], 'group')}, {numbers['clean']:,} clean"
     parts = [f"{head}\nwhat no label means there: {looked}", _sizes(numbers), _bars(numbers["tokens"], terminal)]
     parts += [_lengths(numbers, limit), _labels(numbers), _raters(numbers["raters"])]
     kinds = ", ".join(f"{name} {count:,}" for name, count in numbers["kinds"].items())
@@ -25,7 +27,7 @@ def statistics_text(numbers: Mapping[str, Any], limit: int, terminal: Terminal) 
     calls = [(name, f"{of['calls']:,}{_failed(of['failed'])}") for name, of in _of(numbers, "tools")]
     lines.append(f"tools: {_list(calls)}")
     asked = [
-        (n, f"{of['calls']:,} calls, {of['prompt']:,}+{of['completion']:,} tokens") for n, of in _of(numbers, "models")
+        (n, f"{counted(of['calls'], 'call')}, {asked_and_answered(of)} tokens") for n, of in _of(numbers, "models")
     ]
     lines.append(f"models: {_list(asked)}")
     return "\n\n".join(part for part in [*parts, "\n".join(lines)] if part)
@@ -37,8 +39,15 @@ def warnings_text(warned: Sequence[Warned], terminal: Terminal) -> str:
     lines = ["warnings:"]
     for one in warned:
         lines.append(terminal.paint(f"  {one.count:,} x {one.kind}", "yellow"))
-        lines += [f"      {terminal.fit(f'e.g. {one.example}', terminal.width - 6)}", f"      {one.advice}"]
+        for text in (f"e.g. {one_line(one.example)}", one.advice):
+            lines.append(fill(text, terminal.width, initial_indent=_INSET, subsequent_indent=_INSET))
     return "\n".join(lines)
+
+
+def asked_and_answered(tokens: Mapping[str, int]) -> str:
+    """`12+3`; what was not counted is no zero."""
+    given = [f"{tokens[name]:,}" if name in tokens else "?" for name in ("prompt", "completion")]
+    return "+".join(given) if given != ["?", "?"] else "uncounted"
 
 
 def _failed(count: int) -> str:
@@ -92,7 +101,7 @@ def _labels(numbers: Mapping[str, Any]) -> str:
     for name, counts in numbers["labels"].items():
         each = [str(counts[impact]) for impact in impacts]
         rows.append([name, *each, str(sum(counts.values())), str(numbers["scores"][name])])
-    said = f"{numbers['error_labels']:,} error labels about {numbers['errors']:,} errors, "
+    said = f"{counted(numbers['error_labels'], 'error label')} about {counted(numbers['errors'], 'error')}, "
     return f"{columns(rows)}\n{said}{numbers['outside_gpa']:,} outside GPA; one of several dimensions counts in each"
 
 

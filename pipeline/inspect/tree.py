@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from textwrap import fill
 from typing import Any
 
@@ -12,7 +13,8 @@ from labeled_traces.label import ErrorLabel, ScoreLabel
 from labeled_traces.trace import Span, Trace
 from pipeline.inspect.contents import Contents, tokens_of
 from pipeline.inspect.statistics import NO_NAME
-from pipeline.terminal import Terminal, columns_of, one_line
+from pipeline.inspect.text import asked_and_answered
+from pipeline.terminal import Terminal, columns_of, counted, one_line
 
 _COLOURS = {"AGENT": "magenta", "LLM": "blue", "TOOL": "cyan", "RETRIEVER": "cyan"}
 _LEAST = 24
@@ -21,12 +23,16 @@ _GLYPHS = ("├─ ", "└─ ", "│  ", "   ")
 _SIMPLE = ("|- ", "`- ", "|  ", "   ")
 
 
+def head_text(one: Contents, terminal: Terminal) -> str:
+    """Which trace it is, how large, who read it, what was asked and what came out."""
+    return "\n".join(_head(one, terminal))
+
+
 def tree_text(one: Contents, terminal: Terminal) -> str:
-    """The head, the spans, and the labels that stand at no span."""
-    lines = [*_head(one, terminal), "", *_spans(one, terminal)]
-    nowhere = [error for error in one.row.errors if error.span_id is None]
-    if nowhere:
-        lines += ["", "at no span:", *(line for error in nowhere for line in _label(error, "  ", terminal))]
+    """The spans, each label in short at its span, and then in full."""
+    lines = list(_spans(one, terminal))
+    if one.row.errors:
+        lines += ["", "labels:", *(line for error in one.row.errors for line in _in_full(error, terminal))]
     if one.row.scores:
         lines += ["", fill(f"scores: {', '.join(map(_score, one.row.scores))}", terminal.width)]
     return "\n".join(lines)
@@ -60,18 +66,19 @@ def _label_json(error: ErrorLabel) -> dict[str, Any]:
 
 def _head(one: Contents, terminal: Terminal) -> Iterator[str]:
     row = one.row
-    yield terminal.paint(terminal.fit(f"trace {row.trace_id}", terminal.width), "bold")
+    yield terminal.paint(f"trace {one_line(row.trace_id)}", "bold")
     starts = [span.start for span in row.trace.spans if span.start is not None]
     ends = [span.end for span in row.trace.spans if span.end is not None]
     took = f", {_duration(max(ends) - min(starts))}" if starts and ends else ""
     fits = "fits" if one.whole.tokens <= one.limit else "does not fit"
     size = f"{len(row.trace.spans)} spans{took}, about {one.whole.tokens:,} tokens: {fits} the limit of {one.limit:,}"
     yield terminal.fit(size, terminal.width)
-    said = f"{len(row.errors)} error labels; without errors it would be {row.clean}"
+    said = f"{counted(len(row.errors), 'error label')}; without errors it would be {row.clean}"
     about = [f"group {row.group}" if row.group else "no group", said]
     about += [f"read by {', '.join(row.raters)}"] if row.raters else []
     yield terminal.fit("; ".join(about), terminal.width)
-    yield terminal.fit(f"goal:   {one.goal or '(none recorded)'}", terminal.width)
+    first = f" (first of {one.user_turns} turns of the user)" if one.user_turns > 1 else ""
+    yield terminal.fit(f"goal{first}: {one.goal or '(none recorded)'}", terminal.width)
     yield terminal.fit(f"answer: {one.answer or '(none recorded)'}", terminal.width)
 
 
@@ -98,18 +105,18 @@ def _spans(one: Contents, terminal: Terminal) -> Iterator[str]:
 
 
 def _line(one: Contents, span: Span, indent: str, terminal: Terminal) -> str:
-    counted = tokens_of(span)
+    tokens = tokens_of(span)
     size = f"~{_size(span):,} tokens"
-    if "prompt" in counted or "completion" in counted:
-        size = f"{counted.get('prompt', 0):,}+{counted.get('completion', 0):,} tokens"
+    if "prompt" in tokens or "completion" in tokens:
+        size = f"{asked_and_answered(tokens)} tokens"
     parts = [size, *([_duration(took)] if (took := _seconds(span)) is not None else [])]
     parts += [] if span.span_id in one.rendered else ["a wrapper, not shown"]
     parts += ["left out"] if span.span_id in one.rendered and span.span_id not in one.shown else []
-    about = f"{', '.join(parts)}  {one_line(span.span_id)}"
+    span_id, about = one_line(span.span_id), ", ".join(parts)
     indent = _short(indent, terminal)
     room = terminal.width - columns_of(indent) - len(span.kind) - 1
-    name = terminal.fit(span.name or "(no name)", max(_LEAST // 2, room - columns_of(about) - 2))
-    about = terminal.fit(about, max(0, room - columns_of(name) - 2))
+    name = terminal.fit(span.name or "(no name)", max(_LEAST // 2, room - columns_of(f"{about}  {span_id}") - 2))
+    about = f"{terminal.fit(about, max(0, room - columns_of(f'{name}    {span_id}')))}  {span_id}"
     kind = terminal.paint(str(span.kind), _COLOURS.get(str(span.kind), "green"))
     return f"{indent}{kind} {name}  {terminal.paint(about, 'dim')}"
 
@@ -121,6 +128,17 @@ def _label(error: ErrorLabel, indent: str, terminal: Terminal) -> Iterator[str]:
     text = error.description or error.evidence
     line = terminal.fit(f"{said}: {text}" if text else said, terminal.width - columns_of(indent))
     yield indent + terminal.paint(line, "yellow")
+
+
+def _in_full(error: ErrorLabel, terminal: Terminal) -> Iterator[str]:
+    dimensions = ", ".join(error.dimensions) or "outside GPA"
+    said = datetime.fromtimestamp(error.time, UTC).isoformat(" ", "minutes") if error.time is not None else ""
+    who = " at ".join(filter(None, [error.rater or NO_NAME, said]))
+    where = f"span {error.span_id}" if error.span_id is not None else "no span"
+    head = one_line(f"{where}: {error.impact} {error.category} ({dimensions}), by {who}")
+    yield terminal.paint(f"  {head}", "yellow")
+    for text in filter(None, (error.description, error.evidence)):
+        yield fill(one_line(text), terminal.width, initial_indent="      ", subsequent_indent="      ")
 
 
 def _short(indent: str, terminal: Terminal) -> str:

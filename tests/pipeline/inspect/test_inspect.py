@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import io
-import time
 from dataclasses import replace
 
 import pytest
@@ -16,7 +15,7 @@ from pipeline.inspect.contents import Contents, tokens_of
 from pipeline.inspect.passages import passages
 from pipeline.inspect.statistics import statistics
 from pipeline.inspect.text import statistics_text, warnings_text
-from pipeline.inspect.tree import tree_json, tree_text
+from pipeline.inspect.tree import head_text, tree_json, tree_text
 from pipeline.terminal import Terminal, columns_of
 
 LIMIT = 24_000
@@ -141,8 +140,13 @@ def test_the_tree_shows_labels_and_errors_at_their_spans() -> None:
     at = next(number for number, line in enumerate(lines) if line.startswith("└─ LLM model"))
     assert lines[at + 1].strip() == "! HTTP 429"
     assert lines[at + 2].strip() == "✗ high Bad call (tool_calling), by ann: says why"
-    assert "at no span:" in lines
-    assert "2.5 s" in tree_text(one, Terminal(120))
+    assert lines[lines.index("labels:") :][:3] == [
+        "labels:",
+        "  span b: high Bad call (tool_calling), by ann",
+        "      says why",
+    ]
+    assert "  no span: high Bad call (tool_calling), by ann" in lines
+    assert "2.5 s" in head_text(one, Terminal(120))
     assert lines[-1] == "scores: tool_calling 0 (ann)"
     assert [(span["span_id"], span["depth"], len(span["labels"])) for span in tree_json(one)] == [
         ("a", 0, 0),
@@ -157,7 +161,8 @@ def test_no_line_of_a_tree_is_wider_than_the_terminal(width: int) -> None:
         Span(f"s{n}", f"s{n - 1}", "🌍 " * 30, SpanKind.CHAIN, outputs=str(n), error="失敗" * 50) for n in range(1, 60)
     ]
     one = contents(*spans, errors=(replace(error("s59"), description="説明" * 100),))
-    assert max(map(columns_of, tree_text(one, Terminal(width)).split("\n"))) <= width
+    shown = f"{head_text(one, Terminal(width))}\n{tree_text(one, Terminal(width))}"
+    assert max(map(columns_of, shown.split("\nlabels:")[0].split("\n"))) <= width
 
 
 def test_colours_only_on_a_terminal_and_without_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +183,7 @@ def test_colours_only_on_a_terminal_and_without_no_color(monkeypatch: pytest.Mon
 def test_a_trace_cannot_steer_the_terminal() -> None:
     evil = "\x1b[2J\u202e\x9b31m"
     one = contents(replace(GOOD[0], name=evil, inputs=evil), errors=(replace(error("a"), category=evil),))
-    shown = tree_text(one, Terminal()) + warnings_text(check([one]), Terminal())
+    shown = head_text(one, Terminal()) + tree_text(one, Terminal()) + warnings_text(check([one]), Terminal())
     shown += statistics_text(statistics([one]), LIMIT, Terminal())
     assert not {"\x1b", "\u202e", "\x9b"} & set(shown)
 
@@ -191,6 +196,10 @@ def test_a_trace_cannot_steer_the_terminal() -> None:
         ("1. look() -> a\n2. tell(a)\n<end_plan>", ["1. look() -> a\n2. tell(a)"]),
         ("I plan to look.\nThen I tell.", []),
         ("1. look\n2. tell", []),
+        ("Plan: 1) look 2) tell", ["Plan: 1) look 2) tell"]),
+        ("**My plan:** look\n- then tell\nSo:", ["**My plan:** look\n- then tell"]),
+        ("Your plan - the Gold one - ends today.", []),
+        ("The plan is expensive: 12 a month", []),
         ("plan " * 4000, []),
     ],
 )
@@ -205,12 +214,42 @@ def test_a_tool_for_todo_lists_is_a_passage() -> None:
     assert passages(trace) == [("c", '{"todos": ["look"]}')]
 
 
-def test_a_wide_tree_takes_no_time_that_grows_with_its_square() -> None:
+def test_the_answer_is_what_a_model_said_last_without_a_call() -> None:
+    """Not what a tool gave back, as in the state of a graph that died."""
+    tool = {"messages": [{"role": "user", "content": "go"}, {"role": "tool", "content": "40030.13978"}]}
+    node = Span("n", "a", "tools", SpanKind.CHAIN, outputs=tool)
+    dead = replace(GOOD[0], outputs=None)
+    assert contents(dead, replace(GOOD[1], outputs=CALLS), node).answer == ""
+    assert contents(dead, GOOD[1], node).answer == "x"
+    state = {"messages": [*tool["messages"], {"role": "assistant", "content": "done"}]}
+    assert contents(replace(GOOD[0], outputs=state)).answer == "done"
+
+
+def test_a_goal_of_several_turns_says_so() -> None:
+    assert "goal: find it" in head_text(contents(*GOOD), Terminal())
+    second = Span("v", "a", "user", SpanKind.CHAIN, inputs="and now?")
+    one = contents(GOOD[0], Span("u", "a", "user", SpanKind.CHAIN, inputs="go"), second)
+    assert "goal (first of 2 turns of the user): find it" in head_text(one, Terminal())
+
+
+def test_tokens_that_nobody_counted_are_no_zero() -> None:
+    half = replace(GOOD[1], span_id="c", attributes={"llm.token_count": {"prompt": 7}})
+    said = statistics_text(statistics([contents(GOOD[0], GOOD[1])]), LIMIT, Terminal())
+    assert "models: (no name) 1 call, uncounted tokens" in said
+    assert "7+? tokens" in tree_text(contents(GOOD[0], half), Terminal())
+
+
+def test_no_id_is_cut() -> None:
+    spans = (replace(GOOD[0], span_id="a" * 36), replace(GOOD[1], span_id="b" * 36, parent_id="a" * 36, name="n" * 99))
+    shown = tree_text(contents(*spans), Terminal(60))
+    assert "a" * 36 in shown
+    assert "b" * 36 in shown
+
+
+def test_a_wide_tree() -> None:
     spans = [Span("r", None, "root"), *(Span(f"s{n}", "r", "tool", SpanKind.TOOL, inputs=n) for n in range(8_000))]
-    started = time.monotonic()
     text = tree_text(Contents(LabeledTrace(Trace("wide", tuple(spans))), 2_000), Terminal())
     assert text.count("left out") > 7_000
-    assert time.monotonic() - started < 4, "it was 12 s"
 
 
 @pytest.mark.parametrize(("given", "expected"), [(12.0, 12), ("7", 7), ("1" * 5000, None), (1e400, None), (-3, None)])
