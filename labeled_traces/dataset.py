@@ -15,6 +15,7 @@ from labeled_traces.files import parse_json, read_lines, write_lines
 from labeled_traces.json_record import error_from, filled, get, score_from, span_from
 from labeled_traces.label import DIMENSIONS, NOT_PLACED, SCORES, ErrorLabel, ScoreLabel
 from labeled_traces.quick_json import dumps
+from labeled_traces.same_trace import TwiceError, timed_as
 from labeled_traces.trace import JSON, Trace, TraceError, text_hash
 
 _Placed: TypeAlias = "Iterable[tuple[str, LabeledTrace]]"
@@ -151,11 +152,7 @@ class Dataset:
         return len(self._rows)
 
     def subset(self, ids: Iterable[str]) -> Dataset:
-        """The rows of these ids, in the order of `ids`.
-
-        Raises:
-            TraceError: an id that is not there.
-        """
+        """The rows of these ids, in the order of `ids`. Raises: TraceError, an id that is not there."""
         wanted = list(ids)
         missing = [trace_id for trace_id in wanted if trace_id not in self]
         if missing:
@@ -177,11 +174,7 @@ class Dataset:
 
     @classmethod
     def load(cls, path: Path) -> Dataset:
-        """Reads what `save` wrote.
-
-        Raises:
-            TraceError: not such a file, or a file without rows.
-        """
+        """Reads what `save` wrote. Raises: TraceError, not such a file, or a file without rows."""
         dataset = cls.from_places(_placed_rows(Path(path)), _warn)
         if not dataset:
             raise TraceError(f"{path}: holds no labelled trace")
@@ -216,11 +209,7 @@ def to_json(row: LabeledTrace) -> dict[str, JSON]:
 
 
 def from_json(record: JSON, where: str) -> LabeledTrace:
-    """The inverse of `to_json`.
-
-    Raises:
-        TraceError: names `where` and the field that is missing or has the wrong type.
-    """
+    """The inverse of `to_json`. Raises: TraceError, names `where` and the field that is missing or of a wrong type."""
     trace = get(record, "trace", dict, where)
     spans = get(trace, "spans", list, f"{where}, trace")
     errors = get(record, "errors", list, where, [])
@@ -269,14 +258,21 @@ def with_plain_ids(rows: _Placed, leave_out: _Refuse) -> Iterator[tuple[str, Lab
 
 
 def twice(
-    first_place: str, first: LabeledTrace, place: str, row: LabeledTrace, say: Callable[[str], None], refuse: _Refuse
+    first_place: str,
+    first: LabeledTrace,
+    place: str,
+    row: LabeledTrace,
+    say: Callable[[str], None],
+    refuse: _Refuse,
 ) -> None:
     """Says that a second row has the id of the first."""
     same = f"trace {row.trace_id!r} is at {first_place} and"
+    row = replace(row, trace=timed_as(first.trace, row.trace))
     if first.hash == row.hash:
         return say(f"{same}, unchanged, at {place}: kept once")
     what = "labels" if first.trace == row.trace else "content"
-    return refuse(TraceError(f"{same}, with other {what}, at {place}: ids must differ"))
+    left_out = len(row.errors) + len(row.scores)
+    return refuse(TwiceError.of(f"{same}, with other {what}, at {place}", left_out))
 
 
 def _refuse(error: TraceError) -> None:

@@ -7,6 +7,7 @@ To add a format: a module with `role` and `read`, and a line in READERS.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -86,6 +87,7 @@ Paths: TypeAlias = Path | str | Iterable[Path | str]
 Rows: TypeAlias = Iterator[tuple[str, LabeledTrace]]
 Into = TypeVar("Into", bound=Sized)
 TWICE = "trace twice, kept once"
+OTHER_FORMAT = "file of another format, left out"
 
 
 def sniff(path: Path) -> str:
@@ -142,8 +144,7 @@ def read_into(
         allow_missing: whether labels of traces that were not read are left out and counted, else they are an error.
 
     Raises:
-        TraceError: nothing could be read, or traces without any content, or labels that contradict each other; names
-            file, record and field, and what would be accepted.
+        TraceError, with its place: nothing could be read, no trace has any content, or labels contradict each other.
     """
     report = ReadReport(strict=strict)
     files = _files(paths, report)
@@ -170,6 +171,7 @@ def read_into(
     read_rows = restore(reader.read(trace_files, options), report)
     with _one_of(files):
         taken = into(said.join(read_rows) if said else read_rows, report)
+    report.tell_unlabelled()
     if not len(taken):
         kept = f": what is there is kept from the judges ({', '.join(report.stripped)})" if report.stripped else ""
         raise report.nothing_read() or TraceError(f"{files[0]}: holds no trace{kept}")
@@ -194,12 +196,23 @@ def _sort(files: Sequence[Path], name: str, report: ReadReport) -> tuple[str, li
     if name != "auto" and name not in READERS:
         raise TraceError(f"format {name!r} is unknown: accepted are auto, {', '.join(READERS)}")
     roles: dict[Path, dict[str, str]] = {}
+    others: dict[Path, str] = {}
     for file in files:
         try:
-            roles[file] = _roles(file, None if name == "auto" else name)
+            found = _roles(file, None if name == "auto" else name)
+            if name == "auto" or name in found or len(files) == 1:
+                roles[file] = found if name in ("auto", *found) else {name: "traces"}
+            else:
+                others[file] = next(iter(found))
         except TraceError as error:
             with _one_of(files):
                 report.leave_out(error, FILE)
+    if others:
+        counts = ", ".join(f"{other} {count}" for other, count in Counter(others.values()).most_common())
+        said = f"{next(iter(others))} ({counts})"
+        if report.strict or not roles:
+            raise TraceError(f"{said}: no {name}: accepted is one format at a time; {_EACH}")
+        report.add(OTHER_FORMAT, said, len(others))
     if not roles:
         raise report.nothing_read() or TraceError(f"{files[0]}: holds no traces: traces are needed")
     chosen = next((known for known in READERS if all(known in found for found in roles.values())), None)
@@ -208,12 +221,17 @@ def _sort(files: Sequence[Path], name: str, report: ReadReport) -> tuple[str, li
         formats = " and ".join(f"{file} is {format}" for format, file in reversed(firsts.items()))
         raise TraceError(
             f"{formats}: accepted is one format at a time: only the files, or the folder, of one of them, or --format "
-            "NAME, which leaves out what is not of it"
+            f"NAME, which leaves out what is not of it; {_EACH}"
         )
     parts: dict[str, list[Path]] = {"traces": [], "labels": []}
     for file, found in roles.items():
         parts[found[chosen]].append(file)
     return chosen, parts["traces"], parts["labels"]
+
+
+_EACH = (
+    "to have all of them, import each with --format NAME --out NAME.jsonl, then the results: import *.jsonl --out FILE"
+)
 
 
 @contextmanager
@@ -232,15 +250,21 @@ def _one_of(files: Sequence[Path]) -> Iterator[None]:
 def _roles(path: Path, name: str | None = None) -> dict[str, str]:
     """Format -> `traces` or `labels`: which readers can read a file, by its first record, and as what.
 
-    A given format is believed for its traces.
+    A given format is believed for its traces, unless the record is of another one.
     """
     check_no_csv(path)
     record = first_record(path)
     if record is None:
         raise TraceError(f"{path}: holds no record: accepted is at least one")
     if name is not None:
-        return {name: READERS[name].role(record) or "traces"}
-    roles = {known: part for known, reader in READERS.items() if (part := reader.role(record)) is not None}
+        own = READERS[name].role(record)
+        found = {} if own is not None else _known(record)
+        return found or {name: own or "traces"}
+    roles = _known(record)
     if not roles:
         raise unknown_format(path, record, {known: reader.record for known, reader in READERS.items()})
     return roles
+
+
+def _known(record: JSON) -> dict[str, str]:
+    return {name: part for name, reader in READERS.items() if (part := reader.role(record)) is not None}

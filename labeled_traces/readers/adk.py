@@ -2,8 +2,9 @@
 
 A session is one trace, whatever its number of turns: every event of an agent is a call of a model, its function calls
 are tools below it. The first agent is the root; agents that it hands over to stand below it, one span a turn. A case
-of an evaluation set is the conversation that was recorded for it (`eval_set_id:eval_id`), presumed to be right; its
-rubrics and the state that it expects are kept from the judges. Names may be in camelCase, as ADK's server writes them.
+of an evaluation set is the conversation that is expected (`eval_set_id:eval_id`), which is no run: its tools may have
+no outputs, and nobody looked at it. Its rubrics and the state that it expects are kept from the judges. Names may be in
+camelCase, as ADK's server writes them.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from labeled_traces.task_group import task_group
 from labeled_traces.trace import JSON, TraceError
 
 _ACCEPTED = "accepted are sessions {id, app_name, events} and evaluation sets {eval_set_id, eval_cases}"
+NO_RUN = "expected conversation of an evaluation set: no run"
 _EXPECTED = ("rubrics", "final_session_state")
 """What a case of an evaluation set says of the right answer beside its conversation."""
 
@@ -81,7 +83,8 @@ def _case(case: JSON, record: Mapping[str, JSON], where: str, options: ReadOptio
     events = [event for number, turn in enumerate(turns) for event in _events(turn, number, app, where, options)]
     trace = build_trace(trace_id, session_spans(app, events, [], where, options), "none", where, options)
     about = mend_value({"source": "adk", "app": app}, where, options)
-    return LabeledTrace(trace, group=f"task {name}", clean="presumed", metadata=about)
+    options.report.add(NO_RUN, f"{where}, {trace_id}")
+    return LabeledTrace(trace, group=f"task {name}", clean="unknown", metadata=about)
 
 
 def _events(

@@ -134,7 +134,7 @@ def _row(
     kept = mend_value({"source": "agent_error_bench", **metadata}, where, options)
     group = task_group(trace)
     if label is None:
-        options.report.add("failed run without labels", f"{where}, {trace_id}")
+        options.report.without_labels("failed run without labels", trace_id, f"{where}, {trace_id}")
         return LabeledTrace(trace, group=group, clean="unknown", metadata=kept)
     won = metadata.get("won", metadata.get("success")) is True
     return LabeledTrace(

@@ -128,7 +128,7 @@ def _row(
         lost = len(errors) < len(found[LIST])
         metadata.update(about(found, labels.by_run[key][0], options))
     elif not passed:
-        options.report.add("failed run without labels", f"{where}, {trace_id}")
+        options.report.without_labels("failed run without labels", trace_id, f"{where}, {trace_id}")
     row = LabeledTrace(
         trace=trace,
         errors=errors,

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from labeled_traces.json_values import decoded
+from labeled_traces.same_trace import TwiceError
 from labeled_traces.taxonomy import Taxonomy
 from labeled_traces.trace import JSON, TraceError
 
 MOST_EXAMPLES = 3
 RECORD, FILE, LABEL, SPAN = (f"{what} that cannot be read, left out" for what in ("record", "file", "label", "span"))
 INCOMPLETE = "trace that lost a span"
+OTHER_TWICE = "trace twice with other content or labels, left out"
 NO_CONTENT = "trace without any input or output"
 
 
@@ -25,6 +27,7 @@ class ReadReport:
     taxonomy does not have -> how many labels. `stripped`: the name of what holds an answer, as `info.task.actions` ->
     how often it was kept from the judges. `unjoined`: the labels that joined no span, as `joining` lists them.
     `notes`: what was guessed about the tables of labels. `strict`: what cannot be read is an error, not a warning.
+    `labelled`: the ids of traces that a table has labels of.
     `taken`: gets how many more bytes of the files have been read.
     """
 
@@ -34,7 +37,9 @@ class ReadReport:
     stripped: Counter[str] = field(default_factory=Counter)
     unjoined: list[JSON] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    labelled: set[str] = field(default_factory=set)
     strict: bool = False
+    _unlabelled: list[tuple[str, str, str]] = field(default_factory=list)
     taken: Callable[[int], object] = field(default=bool, compare=False, repr=False)
 
     def add(self, kind: str, example: str, count: int = 1) -> None:
@@ -58,10 +63,21 @@ class ReadReport:
         return {}
 
     def leave_out(self, error: TraceError, kind: str = RECORD) -> None:
-        """Counts what cannot be read. Raises: the error, if the read is strict."""
+        """Counts what cannot be read, or is there twice. Raises: the error, if the read is strict."""
         if self.strict:
             raise error
-        self.add(kind, str(error))
+        self.add(OTHER_TWICE if isinstance(error, TwiceError) else kind, str(error))
+
+    def without_labels(self, kind: str, trace_id: str, where: str) -> None:
+        """Notes a trace that should have labels; it is told unless a table, which is joined later, has some."""
+        self._unlabelled.append((kind, trace_id, where))
+
+    def tell_unlabelled(self) -> None:
+        """To be called when all labels are joined."""
+        for kind, trace_id, where in self._unlabelled:
+            if trace_id.strip() not in self.labelled:
+                self.add(kind, where)
+        self._unlabelled.clear()
 
     def nothing_read(self) -> TraceError | None:
         """Why nothing was read, if something was left out."""
@@ -77,7 +93,7 @@ class ReadReport:
         for kind, count in self.counts.items():
             first, *others = self.examples[kind]
             lines.append(f"{count} x {kind}; first: {first}")
-            lines += [f"    also: {other}" for other in others if kind in (RECORD, FILE, LABEL, SPAN)]
+            lines += [f"    also: {other}" for other in others if kind in (RECORD, FILE, LABEL, SPAN, OTHER_TWICE)]
         return lines
 
     def to_json(self) -> list[JSON]:

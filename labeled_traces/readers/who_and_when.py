@@ -69,7 +69,7 @@ def magentic_row(trace_id: str, history: JSON, where: str, options: ReadOptions,
     trace = team_trace(trace_id, turns_of(history, "message", where, options), None, None, where, options)
     if trace_id in labels.by_run:
         return _with_agentrx(trace, labels, where)
-    options.report.add("failed run without labels", f"{where}, {trace_id}")
+    options.report.without_labels("failed run without labels", trace_id, f"{where}, {trace_id}")
     return LabeledTrace(trace, group=_group(trace_id), clean="unknown", metadata={"source": "agentrx"})
 
 

@@ -95,6 +95,8 @@ class LabelTable:
             names = {own, *(name for form in id_forms(own) for name in forms.get(form, ()))} & self.by_trace.keys()
             taken = [name for name in sorted(names) if self._take(name, own)]
             said = [one for name in taken for one in self.by_trace[name]]
+            if taken:
+                self.options.report.labelled.add(own)
             lost = not self.lost.isdisjoint(taken)
             yield place, (labelled(row, said, lost, self.options) if taken else row)
         left = ((name, said) for name, said in self.by_trace.items() if said and name not in self._taken)

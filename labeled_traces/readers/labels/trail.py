@@ -33,7 +33,7 @@ class Annotations:
     options: ReadOptions
     by_trace: dict[str, list[tuple[str, Mapping[str, JSON]]]] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
-    bare: list[str] = field(default_factory=list)
+    bare: list[tuple[str, str]] = field(default_factory=list)
     """Traces of which nothing was said here; a converted file has its labels elsewhere."""
 
     @classmethod
@@ -70,7 +70,7 @@ class Annotations:
         self.used.add(key)
         found = self.by_trace.get(key, [])
         if not found and not any(ORIGINAL in span.attributes for span in trace.spans):
-            self.bare.append(f"{where}, trace {trace.trace_id}")
+            self.bare.append((trace.trace_id, f"{where}, trace {trace.trace_id}"))
         spans = {canonical_id(span.span_id, ID_FORM): span.span_id for span in reversed(trace.spans)}
         errors: list[ErrorLabel] = []
         scores: list[JSON] = []
@@ -101,8 +101,8 @@ class Annotations:
         Raises:
             TraceError: annotations that no trace took, see `refuse_unknown`.
         """
-        for where in self.bare if self.by_trace else ():
-            self.options.report.add(WITHOUT, where)
+        for trace_id, where in self.bare if self.by_trace else ():
+            self.options.report.without_labels(WITHOUT, trace_id, where)
         unused = ((key, found) for key, found in self.by_trace.items() if key not in self.used)
         refuse_unknown(
             self.options,

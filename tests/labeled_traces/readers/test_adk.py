@@ -8,6 +8,7 @@ import pytest
 
 from labeled_traces.dataset import Dataset
 from labeled_traces.readers import read, sniff
+from labeled_traces.readers.adk import NO_RUN
 from labeled_traces.readers.report import ReadReport
 from labeled_traces.trace import JSON, TraceError
 
@@ -120,7 +121,8 @@ def test_an_evaluation_set(tmp_path: Path) -> None:
         ("LLM", "agent"),
     ]
     assert row.trace.by_id["c"].outputs == {"ok": 1}
-    assert (row.clean, row.group, row.trace.spans[0].outputs) == ("presumed", "task one", "gone")
+    assert (row.clean, row.group, row.trace.spans[0].outputs) == ("unknown", "task one", "gone")
+    assert report.counts[NO_RUN] == 1
     assert report.stripped["eval_cases.rubrics"] == 1
     assert "eval_cases[1]: holds no recorded conversation" in "\n".join(report.lines())
 

@@ -7,7 +7,7 @@ import pytest
 
 from labeled_traces.dataset import Dataset, LabeledTrace, to_json
 from labeled_traces.label import Impact
-from labeled_traces.readers import read
+from labeled_traces.readers import OTHER_FORMAT, read
 from labeled_traces.readers.files.records import OTHER_FILE
 from labeled_traces.readers.mending.hidden_errors import KIND as HIDDEN_ERROR
 from labeled_traces.readers.report import LABEL, RECORD, ReadReport
@@ -174,6 +174,32 @@ def test_passed_runs_are_presumed_clean_and_unlabelled_failures_unknown(tmp_path
         ("tau-4-0", "unknown", False),
     ]
     assert report.counts == {"failed run without labels": 2}
+
+
+def test_a_failed_run_that_a_table_has_labels_of_is_not_without_labels(tmp_path: Path) -> None:
+    (tmp_path / "runs.json").write_text(json.dumps([run(2), run(3)]))
+    (tmp_path / "labels.csv").write_text("trace_id,category\ntau-2-0,Intent Plan Misalignment\n")
+    data, report = read(tmp_path / "runs.json", labels=tmp_path / "labels.csv")
+    assert [len(row.errors) for row in data] == [1, 0]
+    assert report.counts["failed run without labels"] == 1
+    assert report.examples["failed run without labels"][0].endswith("tau-3-0")
+
+
+def test_a_folder_of_several_formats_is_refused_with_the_way_out_or_read_as_one(tmp_path: Path) -> None:
+    (tmp_path / "runs.json").write_text(json.dumps([run(2)]))
+    (tmp_path / "session.json").write_text(json.dumps({"id": "s", "app_name": "a", "events": []}))
+    (tmp_path / "spans.json").write_text(json.dumps({"resourceSpans": []}))
+    with pytest.raises(TraceError, match=r"import each with --format NAME --out NAME\.jsonl, then the results"):
+        read(tmp_path)
+    data, report = read(tmp_path, "agentrx")
+    assert data.ids == ("tau-2-0",)
+    assert report.counts[OTHER_FORMAT] == 2
+    assert report.examples[OTHER_FORMAT] == [f"{tmp_path / 'session.json'} (adk 1, otlp 1)"]
+    assert RECORD not in report.counts
+    with pytest.raises(TraceError, match=r"session\.json \(adk 1, otlp 1\): no agentrx"):
+        read(tmp_path, "agentrx", strict=True)
+    with pytest.raises(TraceError, match=r"no trail: accepted is one format at a time"):
+        read(tmp_path, "trail")
 
 
 def test_labels_join_the_failed_run_of_a_task(tmp_path: Path) -> None:

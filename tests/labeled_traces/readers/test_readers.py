@@ -9,7 +9,7 @@ from labeled_traces.dataset import Dataset, LabeledTrace
 from labeled_traces.label import ErrorLabel, Impact
 from labeled_traces.readers import READERS, read, sniff
 from labeled_traces.readers.files.records import OTHER_FILE
-from labeled_traces.readers.report import FILE, NO_CONTENT, RECORD, ReadReport
+from labeled_traces.readers.report import FILE, NO_CONTENT, OTHER_TWICE, RECORD, ReadReport
 from labeled_traces.taxonomy import Taxonomy
 from labeled_traces.trace import JSON, Span, SpanKind, Trace, TraceError
 
@@ -303,7 +303,7 @@ def test_an_id_with_two_contents_keeps_the_first(tmp_path: Path) -> None:
     other = json.loads(json.dumps(NESTED).replace("hi", "ho"))
     (row,), report = read(write(tmp_path / "a.json", [NESTED, other]))
     assert row.trace.spans[0].inputs == "hi"
-    assert "record 1 and, with other content, at" in report.examples[RECORD][0]
+    assert "record 1 and, with other content, at" in report.examples[OTHER_TWICE][0]
 
 
 def test_labels_of_which_none_can_be_read_are_an_error(tmp_path: Path) -> None:
