@@ -1,7 +1,8 @@
 """Several raters of one trace: who read the whole run, and the named rules that make one voice of them.
 
 - `majority`: what more than half of those who read the whole run marked at the same span in the same dimension; the
-  impact and each score are the median, of two middle ones the worse.
+  impact and each score are the median, of two middle ones the worse. Where as many marked an error as did not, the
+  trace becomes `partial`: a finding there is neither right nor wrong.
 - `union`: what anyone marked; the worst impact and score.
 - `newest`: what the rater said who read the run last; of each dimension the newest score.
 - `rater:NAME`: what this rater said. A trace that they did not read counts as one that nobody looked at.
@@ -14,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median_high, median_low
+from typing import TypeAlias
 
 from labeled_traces.dataset import Dataset, LabeledTrace
 from labeled_traces.label import NOT_PLACED, ErrorLabel, Impact, ScoreLabel, not_placed
@@ -24,6 +26,7 @@ LOOKED_AT = "looked_at"
 """In a row's metadata: rater -> when one who marked nothing read the run, in seconds since the epoch."""
 RULES = ("majority", "union", "newest", "rater:NAME")
 _OF = "rater:"
+_Mark: TypeAlias = tuple[object, ...]
 
 
 def marked(row: LabeledTrace) -> tuple[ErrorLabel, ...]:
@@ -89,29 +92,27 @@ def _reduced(row: LabeledTrace, rule: str) -> LabeledTrace:
         kept = (voice,) if voice in readers else ()
     reasons = {error.dimensions: error.description for error in row.errors if error.category == NOT_PLACED}
     known = kept or row.clean != "checked"
+    clean = row.clean if known else "unknown"
     return replace(
         row,
         errors=(*errors, *not_placed(errors, [(score, reasons.get((score.dimension,), "")) for score in scores])),
         scores=tuple(scores),
         raters=kept,
-        clean=row.clean if known else "unknown",
+        clean="partial" if rule == "majority" and _is_tied(row, len(readers)) else clean,
     )
 
 
+def _is_tied(row: LabeledTrace, readers: int) -> bool:
+    """Whether as many of its readers marked an error as did not."""
+    _, marks = _marks(marked(row))
+    return any(2 * len(found) == readers for found in marks.values())
+
+
 def _common(errors: Sequence[ErrorLabel], least: int, voice: str) -> list[ErrorLabel]:
-    """What at least so many raters marked. A rater's k-th label at one span and dimension meets the others' k-th."""
-    seen: Counter[tuple[object, ...]] = Counter()
-    marks: dict[tuple[object, ...], list[ErrorLabel]] = {}
-    parts: list[dict[str, tuple[object, ...]]] = []
-    for error in errors:
-        parts.append({})
-        for part in error.dimensions or (error.category.strip().casefold(),):
-            place = (error.span_id, bool(error.dimensions), part)
-            seen[error.rater, place] += 1
-            parts[-1][part] = (place, seen[error.rater, place])
-            marks.setdefault(parts[-1][part], []).append(error)
+    """What at least so many raters marked."""
+    parts, marks = _marks(errors)
     middle = max if voice == "union" else median_high
-    done: set[tuple[object, ...]] = set()
+    done: set[_Mark] = set()
     result = []
     for error, own in zip(errors, parts, strict=True):
         kept = [part for part, key in own.items() if len(marks[key]) >= least and key not in done]
@@ -122,6 +123,22 @@ def _common(errors: Sequence[ErrorLabel], least: int, voice: str) -> list[ErrorL
         dimensions = tuple(kept) if error.dimensions else ()
         result.append(replace(error, dimensions=dimensions, impact=Impact(impact), rater=voice))
     return result
+
+
+def _marks(errors: Sequence[ErrorLabel]) -> tuple[list[dict[str, _Mark]], dict[_Mark, list[ErrorLabel]]]:
+    """For each label its marks by dimension (outside GPA by category), and who made each: a rater's k-th label at one
+    span and dimension meets the others' k-th."""
+    seen: Counter[tuple[object, ...]] = Counter()
+    marks: dict[_Mark, list[ErrorLabel]] = {}
+    parts: list[dict[str, _Mark]] = []
+    for error in errors:
+        parts.append({})
+        for part in error.dimensions or (error.category.strip().casefold(),):
+            place = (error.span_id, bool(error.dimensions), part)
+            seen[error.rater, place] += 1
+            parts[-1][part] = (place, seen[error.rater, place])
+            marks.setdefault(parts[-1][part], []).append(error)
+    return parts, marks
 
 
 def _scores(row: LabeledTrace, voice: str) -> list[ScoreLabel]:

@@ -68,20 +68,26 @@ def needed(half: float = REACH) -> int:
 
 
 def shortages(parts: Mapping[str, Part], dimensions: Sequence[str] = tuple(DIMENSIONS)) -> list[str]:
-    """A warning for each thing that the testset has too few of, with how many are missing.
+    """A warning for each kind of thing that the testset has too few of, with how many are missing.
 
     Of a dimension's labels: nothing can be said of this judge's coverage alone (a verdict on all judges together needs
     no number in each). Labels of one task are not independent, so what is needed is the least.
     """
     test, least = parts["testset"], needed()
-    counts = [
-        (sum(test.labels[name].values()), f"labels of {name}", "coverage of its judge alone") for name in dimensions
-    ]
-    counts.append((test.clean, "clean traces", "share of false alarms"))
+    labels = {name: sum(test.labels[name].values()) for name in dimensions}
+    kinds = (
+        ("coverage of a judge alone", "labels", labels),
+        ("share of false alarms", "clean traces", {"": test.clean}),
+    )
     warnings = []
-    for number, what, share in counts:
-        if number < least:
-            known = f"is known to within {reach(number):.2f} at best" if number else "cannot be known"
-            missing = f"for {REACH:g} there must be {least}, {least - number} more in it"
-            warnings.append(f"{number} {what} in the testset: the {share} {known}; {missing}")
+    for share, what, counts in kinds:
+        few = [f"{name} {_shortage(count, least)}".lstrip() for name, count in counts.items() if count < least]
+        if few:
+            known = f"the {share} is known to within {REACH:g} from {least} {what} on, in the testset are"
+            warnings.append(f"{known} {', '.join(few)}")
     return warnings
+
+
+def _shortage(number: int, least: int) -> str:
+    known = f"within {reach(number):.2f} at best" if number else "not known"
+    return f"{number} ({known}, {least - number} more needed)"

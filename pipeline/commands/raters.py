@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.commands.output import Output, save_new
-from pipeline.terminal import one_line
+from pipeline.terminal import counted, one_line
 
 if TYPE_CHECKING:
     from pipeline.metrics.estimate import Estimate
@@ -17,7 +17,8 @@ examples:
   gpa-judges raters data.jsonl
   gpa-judges raters data.jsonl --reduce majority --out majority.jsonl
 
-rules: majority (more than half of those who read the run), union, newest, rater:NAME
+rules: majority (more than half of those who read the run; where half of them marked an error, a finding in that trace
+is neither right nor wrong), union, newest (by the times of labels), rater:NAME
 In an experiment file:  data: {path: data.jsonl, raters: majority}
 """
 _SHOWN = 10
@@ -33,7 +34,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, out: Output) -> int:
     from labeled_traces.dataset import Dataset
-    from labeled_traces.raters import load
     from pipeline.config import PipelineError
     from pipeline.metrics.disagreements import disagreements
     from pipeline.metrics.raters import rater_agreement
@@ -41,16 +41,33 @@ def run(args: argparse.Namespace, out: Output) -> int:
     if (args.reduce is None) != (args.out is None):
         raise PipelineError("--reduce RULE and --out FILE: accepted are both or none of the two")
     if args.reduce is not None:
-        reduced = load(args.data, args.reduce)
-        save_new(args.out, reduced.save, force=args.force)
-        labels = sum(len(row.errors) for row in reduced)
-        text = f"{len(reduced)} traces with {labels} error labels by the rule {args.reduce}\ndata: {args.out}"
-        out.result(text, {"data": str(args.out), "rule": args.reduce, "traces": len(reduced), "labels": labels})
+        _reduce(args, out)
         return 0
     rows = list(Dataset.load(args.data))
     found, differ = rater_agreement(rows), disagreements(rows)
     out.result("\n\n".join([_tables(found), _listed(differ)]), {**_document(found), "disagreements": differ})
     return 0
+
+
+def _reduce(args: argparse.Namespace, out: Output) -> None:
+    from labeled_traces.dataset import Dataset
+    from labeled_traces.raters import load
+
+    given, reduced = Dataset.load(args.data), load(args.data, args.reduce)
+    save_new(args.out, reduced.save, force=args.force)
+    before, labels = (sum(len(row.errors) for row in rows) for rows in (given, reduced))
+    clean = [sum(row.is_clean for row in rows) for rows in (given, reduced)]
+    tied = sum(row.clean == "partial" != given[row.trace_id].clean for row in reduced)
+    lines = [f"{counted(len(reduced), 'trace')}: {counted(before, 'error label')} became {labels:,} ({args.reduce})"]
+    lines.append(f"clean traces: {clean[0]:,} before, {clean[1]:,} now")
+    if tied:
+        lines.append(
+            f"{counted(tied, 'trace')} where as many raters marked an error as did not: a finding there is neither "
+            "right nor wrong"
+        )
+    document = {"data": str(args.out), "rule": args.reduce, "traces": len(reduced), "labels": labels}
+    document |= {"labels_before": before, "clean": clean[1], "clean_before": clean[0], "tied": tied}
+    out.result("\n".join([*lines, f"data: {args.out}"]), document)
 
 
 def _tables(found: Agreement) -> str:

@@ -47,8 +47,17 @@ def test_majority_is_more_than_half_of_those_who_read_the_run() -> None:
     assert [(error.category, error.dimensions) for error in others] == [(NOT_PLACED, ("plan_quality",))]
     assert [(score.dimension, score.score) for score in out.scores] == [(TC, 1), ("plan_quality", 2)]
     assert (out.raters, out.clean) == (("majority",), "checked")
-    (nothing,) = reduce_all([row([mark("ann", "a", TC)], "bob")], "majority")
-    assert (nothing.errors, nothing.is_clean) == ((), True), "one of two is no majority"
+    (nothing,) = reduce_all([row([mark("ann", "a", TC)], "bob", "cy")], "majority")
+    assert (nothing.errors, nothing.is_clean) == ((), True), "two of three saw no error"
+
+
+def test_where_half_of_the_raters_saw_an_error_a_finding_is_neither_right_nor_wrong() -> None:
+    (tied,) = reduce_all([row([mark("ann", "a", TC)], "bob")], "majority")
+    assert (tied.errors, tied.clean, tied.is_clean, tied.can_judge(TC)) == ((), "partial", False, False)
+    both = [mark("ann", "a", TC), mark("bob", "a", TC), mark("ann", "b", TS)]
+    (kept,) = reduce_all([row(both)], "majority")
+    assert ([error.span_id for error in kept.errors], kept.clean) == (["a"], "partial")
+    assert reduce_all([kept], "majority") == [kept]
 
 
 def test_union_is_what_anyone_marked() -> None:

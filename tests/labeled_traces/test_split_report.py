@@ -45,11 +45,12 @@ def test_what_a_testset_cannot_say_is_told_with_the_number_needed() -> None:
         return Part(50, 40, clean, labels, {name: {"low": labels} for name in DIMENSIONS}, 0)
 
     parts = {"trainset": part(1, 1), "valset": part(1, 1), "testset": part(17, 39)}
-    assert shortages(parts, ("tool_selection",)) == [
-        "17 labels of tool_selection in the testset: the coverage of its judge alone is known to within 0.21 at best; "
-        "for 0.15 there must be 39, 22 more in it"
+    assert shortages(parts, ("tool_selection", "tool_calling")) == [
+        "the coverage of a judge alone is known to within 0.15 from 39 labels on, in the testset are "
+        "tool_selection 17 (within 0.21 at best, 22 more needed), tool_calling 17 (within 0.21 at best, 22 more needed)"
     ]
-    assert len(shortages(parts)) == 7
     assert shortages({**parts, "testset": part(39, 39)}) == []
-    (clean,) = shortages({**parts, "testset": part(39, 0)})
-    assert clean.startswith("0 clean traces in the testset: the share of false alarms cannot be known; for 0.15 there")
+    assert shortages({**parts, "testset": part(39, 0)}) == [
+        "the share of false alarms is known to within 0.15 from 39 clean traces on, in the testset are "
+        "0 (not known, 39 more needed)"
+    ]

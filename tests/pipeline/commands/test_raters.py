@@ -80,6 +80,10 @@ def test_names_cannot_steer_a_terminal(tmp_path: Path, capsys: pytest.CaptureFix
 def test_reduced_data_as_a_file_and_in_an_experiment(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = data.parent / "majority.jsonl"
     assert main(["raters", str(data), "--reduce", "majority", "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    for rows, form in ((Dataset.load(data), "{} before"), (Dataset.load(out), "{} now")):
+        assert form.format(sum(row.is_clean for row in rows)) in said
+    assert f"{sum(len(row.errors) for row in Dataset.load(data))} error labels became" in said
     config = validated(ExperimentConfig, {"name": "x", "data": {"path": str(data), "raters": "majority"}}, "x.yaml")
     assert load_data(config).hash == Dataset.load(out).hash != Dataset.load(data).hash
     assert main(["raters", str(data), "--reduce", "mayority", "--out", str(out)]) == 2

@@ -27,7 +27,7 @@ def test_what_each_part_holds_and_what_it_is_too_small_for(tmp_path: Path, capsy
     parts = found["parts"]
     assert sum(part["traces"] for part in parts.values()) == 65
     labels = sum(parts["testset"]["labels"]["tool_calling"].values())
-    assert f"{labels} labels of tool_calling in the testset" in "".join(found["warnings"])
+    assert f"tool_calling {labels} (within" in "".join(found["warnings"])
     place = {trace_id: name for name in parts for trace_id in json.loads((tmp_path / "split.json").read_text())[name]}
     assert all(place[f"copy-{number}"] == place[rows[number].trace_id] for number in range(5))
     assert main(args) == 0
