@@ -37,6 +37,6 @@ def test_what_each_part_holds_and_what_it_is_too_small_for(tmp_path: Path, capsy
         "high/medium/low impact",
         "share 75% or more of what",
         "warning: ",
-        "there must be 39, ",
+        "from 39 labels on",
     ):
         assert text in shown
