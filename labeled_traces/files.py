@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+import zlib
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from labeled_traces.compressed import open_bytes
 from labeled_traces.quick_json import loads
 from labeled_traces.trace import JSON, TraceError
 
@@ -49,7 +51,7 @@ def _all_lines(
     taken: Callable[[int], object] | None = None,
 ) -> Iterator[tuple[int, str]]:
     try:
-        with path.open("rb", buffering=_BUFFER) as file:
+        with open_bytes(path, _BUFFER) as file:
             for number, raw in enumerate(file, 1):
                 if taken is not None:
                     taken(len(raw))
@@ -64,8 +66,9 @@ def _all_lines(
                     leave_out(damage)
                     continue
                 yield number, line.removeprefix("\ufeff") if number == 1 else line
-    except OSError as error:
-        raise TraceError(f"{path}: cannot be read ({error.strerror}): accepted is {accepted}") from None
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or f"damaged gzip: {error}"
+        raise TraceError(f"{path}: cannot be read ({reason}): accepted is {accepted}") from None
 
 
 def parse_json(text: str, where: str) -> JSON:

@@ -25,7 +25,7 @@ examples:
   gpa-judges import traces/ --labels labels.csv --columns trace_id=run,step=turn --steps-from 0 --out data.jsonl
   gpa-judges import mlflow --tracking-uri http://127.0.0.1:5000 --experiment agent --session s1 --out data.jsonl
 
-formats (--format NAME, where the first records do not show it; the files may be JSON, JSON Lines or Parquet):
+formats (--format NAME, where the first records do not show it; files: JSON, JSON Lines, both also .gz; Parquet):
   dataset              what import and convert write, and rows of your own: {trace: {trace_id, spans}, errors, scores}
   mlflow               traces as JSON, rows of search_traces, OpenCode's plugin; a running MLflow has options of its own
   otlp                 OTLP as JSON, also as protobuf dumps it, with base64 ids; spans and log records

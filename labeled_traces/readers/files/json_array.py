@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TextIO
 
+from labeled_traces.compressed import is_gzip
 from labeled_traces.files import parse_json
 from labeled_traces.trace import JSON, TraceError
 
@@ -32,7 +33,7 @@ _OPENS = re.compile(
 def is_large_array(path: Path) -> bool:
     """Whether a file of more than LARGEST bytes is an array of objects, or one mapping around one; no JSON Lines."""
     try:
-        if path.stat().st_size <= LARGEST:
+        if path.stat().st_size <= LARGEST or is_gzip(path):
             return False
         with _open(path) as file:
             if _OPENS.match(file.read(_HEAD)) is None:

@@ -1,4 +1,4 @@
-"""Records out of files: JSON Lines, one JSON value, a JSON array, with small damage mended; or rows of Parquet."""
+"""Records out of files: JSON Lines, a JSON value or array (also in gzip), small damage mended; or rows of Parquet."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from labeled_traces.compressed import SUFFIX as GZIP
 from labeled_traces.files import parse_json, read_lines, read_text
 from labeled_traces.readers.files.json_array import is_large_array, read_array
 from labeled_traces.readers.files.parquet import SUFFIX as PARQUET
@@ -16,7 +17,8 @@ from labeled_traces.trace import JSON, TraceError
 
 Read = TypeVar("Read")
 OTHER_FILE = "file in a folder that is no JSON or Parquet, left out"
-SUFFIXES = (".json", ".jsonl", ".ndjson", PARQUET)
+_TEXTS = (".json", ".jsonl", ".ndjson")
+SUFFIXES = (*_TEXTS, PARQUET)
 # A text, or a comma that stands before a closing bracket.
 # Possessive: a backtracking repeat keeps some hundred bytes for each character of a long text.
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]++|\\.)*+")|,(?=\s*[\]}])', re.DOTALL)
@@ -35,11 +37,11 @@ def expand(paths: Iterable[Path], report: ReadReport | None = None, suffixes: Se
     for path in paths:
         if path.is_dir():
             inside = sorted(file for file in path.rglob("*") if file.is_file())
-            records = [file for file in inside if file.suffix.lower() in suffixes]
+            records = [file for file in inside if _suffix(file) in suffixes]
             if not records:
                 raise TraceError(f"{path}: a folder without {', '.join(suffixes)} files")
             for other in inside:
-                if report is not None and other.suffix.lower() not in suffixes:
+                if report is not None and _suffix(other) not in suffixes:
                     report.add(OTHER_FILE, str(other))
             files += records
         elif path.exists():
@@ -47,6 +49,12 @@ def expand(paths: Iterable[Path], report: ReadReport | None = None, suffixes: Se
         else:
             raise TraceError(f"{path}: no such file or folder")
     return list({file.resolve(): file for file in files}.values())
+
+
+def _suffix(path: Path) -> str:
+    name = Path(path.stem) if path.suffix.lower() == GZIP else path
+    packed = name is not path and name.suffix.lower() not in _TEXTS
+    return GZIP if packed else name.suffix.lower()
 
 
 def read_files(paths: Iterable[Path], report: ReadReport) -> Iterator[tuple[str, JSON]]:

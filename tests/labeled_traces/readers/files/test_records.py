@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
+import lzma
 import tracemalloc
 from pathlib import Path
 
 import pytest
 
-from labeled_traces.readers.files.records import expand, first_record, read_records
+from labeled_traces.readers.files.records import OTHER_FILE, expand, first_record, read_records
 from labeled_traces.readers.report import ReadReport
 from labeled_traces.trace import JSON, TraceError
 
@@ -109,3 +112,25 @@ def test_json_lines_are_streamed(tmp_path: Path) -> None:
     tracemalloc.stop()
     assert total == 49_999 * 25_000
     assert peak < 1_000_000  # of 51 MB
+
+
+def test_what_gzip_packed_is_read_and_what_others_packed_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines, array = tmp_path / "a.jsonl.gz", tmp_path / "b.JSON.gz"
+    lines.write_bytes(gzip.compress(b'{"a": 1}\n{"a": 2}\n'))
+    array.write_bytes(gzip.compress(b'[\n{"a": 3},\n{"a": 4}]'))
+    (tmp_path / "notes.txt.gz").write_bytes(gzip.compress(b"x"))
+    monkeypatch.setattr("labeled_traces.readers.files.json_array.LARGEST", 10)
+    report = ReadReport()
+    files = expand([tmp_path], report)
+    assert files == [lines, array]
+    assert report.counts == {OTHER_FILE: 1}
+    assert [value["a"] for file in files for _, value in read_records(file, report)] == [1, 2, 3, 4]
+    lines.write_bytes(lines.read_bytes()[:-12])
+    with pytest.raises(TraceError, match=r"a\.jsonl\.gz: cannot be read \(damaged gzip"):
+        list(read_records(lines, report))
+    for data, name in ((bz2.compress(b"{}"), "bzip2"), (lzma.compress(b"{}"), "xz"), (b"PK\x03\x04..", "zip")):
+        lines.write_bytes(data)
+        with pytest.raises(TraceError, match=rf"is compressed \({name}\): accepted are plain files and those of gzip"):
+            list(read_records(lines, report))
