@@ -108,7 +108,10 @@ def _span(item: Mapping[str, JSON], where: str, options: ReadOptions) -> Span:
     data = item["span_data"]
     if "model_config" in data:
         data = {**data, "model_config": options.report.mapping(data["model_config"], "model_config", place)}
-    name, kind, inputs, outputs = _READ.get(str(data.get("type")), _other)(data)
+    typed = str(data.get("type"))
+    unread = [key for key in _HELD - _HELD_BY.get(typed, _HELD) if data.get(key)]
+    options.report.add("content that a span of its type does not have, left out", f"{place}: {typed}", len(unread))
+    name, kind, inputs, outputs = _READ.get(typed, _other)(data)
     if kind is SpanKind.TOOL:
         inputs, outputs = plain_contents(inputs, outputs, kind, place, options.report)
     error = item.get("error")
@@ -195,6 +198,21 @@ _READ: dict[str, Callable[[Mapping[str, JSON]], _Read]] = {
     **{"agent": _agent, "generation": _generation, "response": _response, "function": _function},
     **{"handoff": _handoff, "guardrail": _guardrail, "mcp_tools": _mcp_tools},
 }
+
+_HELD = {"input", "output", "tools", "handoffs", "instructions", "response", "model_config", "result", "data"}
+"""Where a span's data says what went in and out."""
+_HELD_BY: dict[str, set[str]] = {
+    "agent": {"tools", "handoffs"},
+    "generation": {"input", "output", "model_config"},
+    "response": {"input", "output", "response", "tools", "instructions"},
+    "function": {"input", "output"},
+    "handoff": set(),
+    "guardrail": {"input"},
+    "mcp_tools": {"result"},
+    "custom": {"data"},
+    **{key: {"input", "output", "model_config"} for key in _AUDIO},
+}
+"""Which of these are read, by type; of any other type all are."""
 
 
 def _without_audio(value: JSON) -> JSON:

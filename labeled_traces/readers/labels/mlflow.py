@@ -33,6 +33,7 @@ PREFIX = "gpa_"
 ERROR = "error"
 NO_ERROR = "none"
 _SOURCES = ("HUMAN", "LLM_JUDGE", "AI_JUDGE", "CODE")
+_SAYS = {"feedback", "expectation", "issue"}
 _MARK = re.compile(r"\s*\[\s*([0-9a-fA-F]{16}|low|medium|high)\s*\]\s*", re.IGNORECASE)
 """What a rationale may begin with: the span, the impact."""
 
@@ -45,6 +46,8 @@ def label(
     said = [row for row in assessments if _is_valid_human(row) and str(row.get("assessment_id")) not in overridden]
     unknown = [row for row in assessments if str(get(row, "source", "source_type")) not in _SOURCES]
     options.report.add("assessment of an unknown source, not read", where, len(unknown))
+    empty = [row for row in assessments if not _SAYS & row.keys()]
+    options.report.add("assessment without feedback, expectation or issue, not read", where, len(empty))
     said.sort(key=lambda row: _time(row) or 0.0)
     errors: list[ErrorLabel] = []
     scores: dict[tuple[str, str], tuple[ScoreLabel, str]] = {}

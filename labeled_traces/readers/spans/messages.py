@@ -17,7 +17,6 @@ from labeled_traces.readers.spans.message_parts import (
     ROLES,
     THOUGHTS,
     content_text,
-    conversation,
     no_conversation,
     split_message,
 )
@@ -74,7 +73,8 @@ def llm_contents(inputs: JSON, outputs: JSON, tools: JSON = None, instructions: 
     if asked is not None:
         if instructions and not any(message["role"] in ("system", "developer") for message in asked):
             asked = [read_message({"role": "system", "content": content_text(instructions)}), *asked]
-        inputs = conversation(asked, schemas or get(decoded(inputs), "tools")) or {"messages": asked}
+        schemas = schemas or rows_of(get(decoded(inputs), "tools"))
+        inputs = {"messages": asked, **({"tools": schemas} if schemas else {})}
     else:
         inputs = no_conversation(inputs, schemas, instructions)
     if isinstance(answer, str):

@@ -348,3 +348,9 @@ def test_prompts_as_providers_take_them(inputs: JSON, roles: list[str], options:
 def test_assessments_that_are_none(options: ReadOptions) -> None:
     with pytest.raises(TraceError, match=r"here, info.assessments: accepted is a list"):
         read_row(record("x"), "here", options)
+
+
+def test_an_assessment_that_says_nothing_is_counted(options: ReadOptions) -> None:
+    row = {key: value for key, value in said("gpa_error", "Goal Deviation").items() if key != "feedback"}
+    read_row(record(row), "here", options)
+    assert options.report.counts["assessment without feedback, expectation or issue, not read"] == 1

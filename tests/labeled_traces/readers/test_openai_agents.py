@@ -189,3 +189,14 @@ def test_a_trace_that_lost_its_root(tmp_path: Path) -> None:
     rows, report = imported(tmp_path, handed_over()[5:])
     assert report.counts["span with an unknown parent, now a root"] == 4
     assert len(rows["trace_1"].trace.roots) == 4
+
+
+@pytest.mark.parametrize("kind", ["agent", "function", "handoff", "guardrail", "mcp_tools", "custom", "speech"])
+def test_what_a_span_of_its_type_does_not_have_is_counted(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    data = {"type": kind, "name": "x", "instructions": "Search the web."}
+    other = {"type": "function", "name": "search", "input": "{}", "output": "found"}
+    items = (trace(), item("s1", None, 1, data), item("s2", None, 2, other))
+    path.write_text("".join(f"{json.dumps(one)}\n" for one in items))
+    _, report = read(path, "openai_agents")
+    assert report.counts["content that a span of its type does not have, left out"] == 1

@@ -16,7 +16,7 @@ from labeled_traces.readers.spans.message_parts import (
     messages_of,
     split_message,
 )
-from labeled_traces.readers.spans.messages import chat_messages
+from labeled_traces.readers.spans.messages import chat_messages, llm_contents
 from labeled_traces.trace import JSON, Span, SpanKind
 
 CALL = {"name": "search", "args": {"q": "x"}, "id": "c1", "type": "tool_call"}
@@ -158,3 +158,10 @@ def test_the_quick_look_at_a_message_sees_what_the_careful_one_does(message: JSO
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(message_parts, "_plain_message", lambda _: None)
         assert quick == json.dumps(list(split_message(message, "user")))
+
+
+@pytest.mark.parametrize("asked", [[], [[]], [["user", "go"]], {"messages": []}, {"a": 1}, [7], "go", None])
+def test_tools_are_kept_whatever_stands_beside_them(asked: JSON) -> None:
+    tool = {"name": "search", "description": "Searches the web."}
+    assert llm_contents(asked, None, [tool])[0]["tools"] == [tool]
+    assert llm_contents({"messages": [["user", "go"]], "tools": tool}, None)[0]["tools"] == [tool]
