@@ -72,8 +72,8 @@ def _flat_spans(
                 for at, item in _objects(scope, key, inner, ".", leave_out):
                     try:
                         span = flat(item, at)
-                        odd = span.get("attributes", {}).pop(_ODD, ())
-                        report.add(_ODD, at, len(odd))
+                        for one in (span, *filter(lambda event: isinstance(event, dict), span.get("events", ()))):
+                            report.add(_ODD, at, len(one.get("attributes", {}).pop(_ODD, ())))
                         yield at, span
                     except TraceError as error:
                         leave_out(error, _hex(either(item, "traceId"), 16) or "")

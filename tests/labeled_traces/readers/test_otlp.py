@@ -127,3 +127,12 @@ def test_odd_values_and_pairs_are_no_crash(tmp_path: Path, value: JSON) -> None:
     (tmp_path / "a.json").write_text(json.dumps(batch(odd)))
     (row,), _ = read(tmp_path)
     assert row.trace.spans[0].inputs == "hi"
+
+
+def test_an_odd_attribute_of_an_event_is_counted(tmp_path: Path) -> None:
+    event = {"name": "exception", "attributes": [["exception.message"]]}
+    asked = {"key": "input.value", "value": {"stringValue": "go"}}
+    span = {"traceId": "a" * 32, "spanId": "b" * 16, "name": "x", "attributes": [asked], "events": [event]}
+    path = tmp_path / "run.jsonl"
+    path.write_text(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}))
+    assert read(path, "otlp")[1].counts["attribute that is no pair of key and value, left out"] == 1
