@@ -17,10 +17,8 @@ from labeled_traces.trace import JSON, SpanKind, Trace, text_hash
 
 TASK_KEYS = ("instance_id", "task_id")
 """Names of a task's id, in a root span's inputs or its `metadata`. A session is a conversation, not a task."""
-_GOAL_KEYS = frozenset(
-    ("task", "question", "query", "goal", "problem_statement", "problem", "prompt", "messages", "input", "text")
-)
-"""Beside one of these, below the top of the inputs, an id is that of a sample."""
+GOAL_KEYS = ("task", "question", "query", "goal", "problem_statement", "problem", "prompt", "messages", "input", "text")
+"""Names of what a run was asked for. Beside one of these, below the top of the inputs, an id is that of a sample."""
 _DEEPEST = 20
 _RUN_ID = r"(?:run|trace|span|request|session|thread|conversation|invocation|execution|correlation|checkpoint)[ _-]?id"
 _RUN_KEY = re.compile(rf"(?i)\w*{_RUN_ID}|timestamp|created(?:_?at)?|seed|trial|attempt")
@@ -83,7 +81,7 @@ def _named(value: JSON) -> str | None:
     """The id in a root's inputs or attributes: at the top, or in a sample right below it."""
     if not isinstance(value, dict):
         return None
-    samples = [item for item in value.values() if isinstance(item, dict) and _GOAL_KEYS & item.keys()]
+    samples = [item for item in value.values() if isinstance(item, dict) and item.keys() & GOAL_KEYS]
     found = next((task for task in map(task_id, (value, *samples)) if task is not None), None)
     return None if found is None else str(found)
 

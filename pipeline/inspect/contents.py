@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,10 +11,12 @@ from judges.notation import text_of
 from judges.render import Rendering, render
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.readers.mending.requests import model_calls
+from labeled_traces.task_group import GOAL_KEYS
 from labeled_traces.trace import JSON, Span, SpanKind, Trace
 
 EMPTY: tuple[JSON, ...] = (None, "", {}, [])
 _ALL = 10**9
+_ANSWER_KEYS = ("answer", "final_answer", "response", "result", "output", "text")
 _NUMBER = re.compile(r"([0-9]{1,18})(?:\.[0-9]*)?")
 
 
@@ -51,7 +53,7 @@ class Contents:
     @cached_property
     def goal(self) -> str:
         """What the run was asked for: a root's input, else the first thing that a user said; "" if there is none."""
-        given = (span.inputs for span in self.trace.roots if messages(span.inputs) is None)
+        given = (_named(span.inputs, GOAL_KEYS) for span in self.trace.roots if messages(span.inputs) is None)
         asked = (m for span in self.trace.walk() for m in messages(span.inputs) or () if m.get("role") == "user")
         return _first(given) or _first(message.get("content") for message in asked)
 
@@ -59,7 +61,7 @@ class Contents:
     def answer(self) -> str:
         """What came out: a root's output, else what the last call of a model answered; "" if there is none, as where
         that call went on to use a tool."""
-        given = (span.outputs for span in self.trace.roots if messages(span.outputs) is None)
+        given = (_named(span.outputs, _ANSWER_KEYS) for span in self.trace.roots if messages(span.outputs) is None)
         calls = [span.outputs for span in self.trace.walk() if span.kind is SpanKind.LLM][-1:]
         return _first(given) or _first(map(_said_last, [*(span.outputs for span in self.trace.roots), *calls]))
 
@@ -110,6 +112,13 @@ def tokens_of(span: Span) -> dict[str, int]:
 def raters_of(row: LabeledTrace) -> set[str]:
     said = {error.rater for error in row.errors} | {score.rater for score in row.scores}
     return said.union(row.raters)
+
+
+def _named(value: JSON, keys: Sequence[str]) -> JSON:
+    """The text that a mapping holds under one of these names, as the arguments or the result of a function; else all of
+    it."""
+    texts = [value[key] for key in keys if isinstance(value.get(key), str)] if isinstance(value, dict) else []
+    return texts[0] if len(texts) == 1 else value
 
 
 def _said_last(outputs: JSON) -> JSON:

@@ -31,7 +31,10 @@ class Sample:
 
     @property
     def path(self) -> Path:
-        return SAMPLES / f"{self.name}.jsonl"
+        path = SAMPLES / f"{self.name}.jsonl"
+        if not path.exists():
+            pytest.fail(f"{path} is missing: the reader {self.name!r} needs a sample, see the top of {__file__}")
+        return path
 
     @property
     def labels(self) -> Path | None:

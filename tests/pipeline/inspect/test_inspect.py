@@ -225,6 +225,14 @@ def test_the_answer_is_what_a_model_said_last_without_a_call() -> None:
     assert contents(replace(GOOD[0], outputs=state)).answer == "done"
 
 
+def test_the_arguments_and_the_result_of_a_function_name_goal_and_answer() -> None:
+    asked = {"question": "find it", "limit": 3, "system": "You find things."}
+    one = contents(replace(GOOD[0], inputs=asked, outputs={"answer": "found", "cost": 2}))
+    assert (one.goal, one.answer) == ("find it", "found")
+    two = contents(replace(GOOD[0], inputs={"task": "a b", "query": "c d"}, outputs={"rows": [1]}))
+    assert (two.goal, two.answer) == ('{"task": "a b", "query": "c d"}', '{"rows": [1]}')
+
+
 def test_a_goal_of_several_turns_says_so() -> None:
     assert "goal: find it" in head_text(contents(*GOOD), Terminal())
     second = Span("v", "a", "user", SpanKind.CHAIN, inputs="and now?")
