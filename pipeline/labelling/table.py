@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import io
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,19 +18,23 @@ from labeled_traces.dataset import LabeledTrace
 from labeled_traces.readers.files.tables import table_rows
 from labeled_traces.readers.labels.table import LabelTable
 from labeled_traces.readers.labels.table_columns import SAYS, TableForm
-from labeled_traces.readers.report import ReadOptions, ReadReport
+from labeled_traces.readers.report import ReadOptions
 from labeled_traces.trace import JSON, Span, TraceError
 
 _FILLED = ("category", "dimensions", "score", "impact", "description", "evidence", "rater", "time")
-COLUMNS = ("trace_id", "span_id", "kind", "name", "given", "gave", *_FILLED)
+_SHOWN = ("kind", "name", "given", "gave")
+COLUMNS = ("trace_id", "span_id", *_SHOWN, *_FILLED)
 LONGEST = 2_000
 """Characters of what a span was given or gave; a cell of a spreadsheet has room for 32,767."""
+_ENDS = "\r\n"
+_MARK = "\ufeff"
+"""By which Excel tells UTF-8; without it, it reads and saves another encoding."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def table_lines(rows: Iterable[LabeledTrace], rater: str = "") -> Iterator[str]:
     """The lines of the table. `rater`: stands in every row, so that nobody forgets to say who labelled."""
-    yield _line(COLUMNS)
+    yield _MARK + _line(COLUMNS)
     for row in rows:
         root = row.trace.roots[0]
         yield _record(row.trace_id, "", "", "whole run", (_shown(root.inputs), _shown(root.outputs)), rater)
@@ -48,15 +51,15 @@ def read_table(
     Raises:
         TraceError: no row of the table says anything, or of a trace that the data does not have.
     """
-    said = [dict(record) for _, record in table_rows(path, ReadReport()) if any(_text(record.get(key)) for key in SAYS)]
+    said = [
+        (where, {key: _given(value) for key, value in record.items() if key not in _SHOWN})
+        for where, record in table_rows(path, options.report)
+        if any(_text(record.get(key)) for key in SAYS)
+    ]
     if not said:
         raise TraceError(f"{path}: no row says anything: accepted are rows with a category, dimensions or a score")
-    with tempfile.TemporaryDirectory() as folder:
-        filled = Path(folder) / path.with_suffix(".csv").name
-        columns = [key for key in said[0] if key not in ("kind", "name", "given", "gave")]
-        lines = (_line([_given(_text(record.get(key))) for key in columns]) for record in said)
-        filled.write_text("\n".join([_line(columns), *lines]) + "\n", encoding="utf-8")
-        table = LabelTable.load([filled], TableForm(), options)
+    table = LabelTable(options)
+    table.take(path, said, TableForm())
     bare = ((row.trace_id, replace(row, errors=(), scores=(), clean="unknown", raters=(), metadata={})) for row in rows)
     by_id = {row.trace_id: row for row in rows}
     for trace_id, found in table.join(bare):
@@ -86,9 +89,10 @@ def _safe(text: str) -> str:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
-def _given(text: str) -> str:
+def _given(value: JSON) -> JSON:
     """What `_safe` made of a text, as it was."""
-    return text[1:] if text.startswith("'") and text[1:].startswith(_FORMULA) else text
+    made = isinstance(value, str) and value.startswith("'") and value[1:].startswith(_FORMULA)
+    return value[1:] if made else value
 
 
 def _text(value: JSON) -> str:
@@ -97,5 +101,5 @@ def _text(value: JSON) -> str:
 
 def _line(cells: Sequence[str]) -> str:
     out = io.StringIO()
-    csv.writer(out, lineterminator="").writerow(cells)
-    return out.getvalue()
+    csv.writer(out, lineterminator=_ENDS).writerow(cells)  # it quotes the line ends that it knows, and no others
+    return out.getvalue().removesuffix(_ENDS)

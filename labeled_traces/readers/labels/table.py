@@ -65,22 +65,24 @@ class LabelTable:
         """
         table = cls(options)
         for path in paths:
-            rows = [row for place in table_rows(path, options.report) for row in _inner(*place)]
-            if not rows:
-                raise options.report.nothing_read() or TraceError(
-                    f"{path}: holds no row: accepted is at least one label"
-                )
-            columns = assign(path, list(dict.fromkeys(key for _, row in rows for key in row)), form, options.report)
-            if not any(cells.text(row.get(columns.get("score", ""))) for _, row in rows):
-                columns.pop("score", None)  # the table has no scores, so a dimension alone is an error
-            _check_steps(rows, columns, form)
-            for where, row in rows:
-                table._add(where, row, columns, form)
-        if not any(table.by_trace.values()):
-            if LABEL not in options.report.counts:
-                raise TraceError(f"{options.report.examples[NOT_SCORED][0]}: {NOT_SCORED}, and so are all rows")
-            raise TraceError(f"no row of the labels can be read; first: {options.report.examples[LABEL][0]}")
+            table.take(path, [row for place in table_rows(path, options.report) for row in _inner(*place)], form)
         return table
+
+    def take(self, path: Path, rows: Sequence[tuple[str, Mapping[str, JSON]]], form: TableForm) -> None:
+        """(place, cells by column) pairs of one file. Raises: as `load`; no row of the file can be read."""
+        report = self.options.report
+        if not rows:
+            raise report.nothing_read() or TraceError(f"{path}: holds no row: accepted is at least one label")
+        columns = assign(path, list(dict.fromkeys(key for _, row in rows for key in row)), form, report)
+        if not any(cells.text(row.get(columns.get("score", ""))) for _, row in rows):
+            columns.pop("score", None)  # the table has no scores, so a dimension alone is an error
+        _check_steps(rows, columns, form)
+        for where, row in rows:
+            self._add(where, row, columns, form)
+        if not any(self.by_trace.values()):
+            if LABEL not in report.counts:
+                raise TraceError(f"{report.examples[NOT_SCORED][0]}: {NOT_SCORED}, and so are all rows")
+            raise TraceError(f"no row of the labels can be read; first: {report.examples[LABEL][0]}")
 
     def join(self, rows: Iterable[tuple[str, LabeledTrace]]) -> Iterator[tuple[str, LabeledTrace]]:
         """The rows with their labels. Raises: TraceError, labels that fit two traces or, when all are read, none."""

@@ -188,14 +188,14 @@ def test_a_table_there_and_back(rows: list[LabeledTrace], data: Path, tmp_path: 
     code, said = command("import", data, "--table", table, "--out", out)
     assert code == 2
     assert "no row says anything" in said["error"]["message"]
-    with table.open(encoding="utf-8", newline="") as file:
+    with table.open(encoding="utf-8-sig", newline="") as file:
         lines = list(csv.DictReader(file))
     assert len(lines) == sum(len(row.trace.spans) + 1 for row in rows)
     assert {line["rater"] for line in lines} == {"ann"}
     target = next(line for line in lines if line["span_id"])
     target |= {"category": "Tool-related", "impact": "high", "description": "wrong"}
     next(line for line in lines if line["trace_id"] == rows[2].trace_id)["category"] = "none"
-    with table.open("w", encoding="utf-8", newline="") as file:
+    with table.open("w", encoding="utf-8-sig", newline="") as file:
         writer = csv.DictWriter(file, lines[0].keys())
         writer.writeheader()
         writer.writerows(lines)
@@ -214,7 +214,7 @@ def test_a_table_runs_nothing(rows: list[LabeledTrace], tmp_path: Path, command:
     data = tmp_path / "data.jsonl"
     Dataset([replace(rows[0], trace=replace(rows[0].trace, spans=spans))]).save(data)
     command("export", data, "--table", tmp_path / "t.csv")
-    with (tmp_path / "t.csv").open(encoding="utf-8", newline="") as file:
+    with (tmp_path / "t.csv").open(encoding="utf-8-sig", newline="") as file:
         line = list(csv.DictReader(file))[1]
     assert (line["given"], line["name"]) == ("'=1+1", "'@sum")
 
@@ -240,3 +240,27 @@ def test_where_people_label_is_said_once(words: list[str], data: Path, command: 
     code, said = command("export", data, *words)
     assert code == 2
     assert "where do people label?" in said["error"]["message"]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_cells_of_several_lines_come_back_and_a_bad_row_is_told_in_the_users_file(
+    tmp_path: Path, command: Command, end: str
+) -> None:
+    """Without a comma or a quote in it, such a cell is quoted for its line ends alone."""
+    row = LabeledTrace(Trace("t", (Span("a", None, "agent", inputs="go", outputs=f"one{end}two"),)), clean="unknown")
+    data, table, out = tmp_path / "data.jsonl", tmp_path / "t.csv", tmp_path / "out.jsonl"
+    Dataset([row]).save(data)
+    command("export", data, "--table", table, "--raters", "ann")
+    with table.open(encoding="utf-8-sig", newline="") as file:
+        first, second = csv.DictReader(file)
+    assert (second["gave"][:3], second["gave"][-3:], second["rater"]) == ("one", "two", "ann")
+    assert table.read_bytes().startswith(b"\xef\xbb\xbf"), "or Excel takes it for another encoding"
+    with table.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, first.keys())
+        writer.writeheader()
+        writer.writerows([{**first, "category": "none"}, {**second, "dimensions": "TC", "impact": "severe"}])
+    code, said = command("import", data, "--table", table, "--out", out)
+    assert code == 0
+    assert Dataset.load(out)["t"].clean == "unknown", "what ann said of it is not known whole"
+    assert str(table) in json.dumps(said["warnings"])
+    assert "impact 'severe' is unknown" in json.dumps(said["warnings"])
