@@ -55,6 +55,11 @@ class Taxonomy:
         return () if found is None else self.dimensions[found]
 
 
+def shipped() -> tuple[str, ...]:
+    """The names of the tables of this package."""
+    return tuple(sorted(file.stem for file in FOLDER.glob("*.yaml")))
+
+
 def load_taxonomy(name_or_path: str | Path) -> Taxonomy:
     """A table of this package (`trail`, `agentrx` ...) or a YAML file of the same form.
 
@@ -65,9 +70,9 @@ def load_taxonomy(name_or_path: str | Path) -> Taxonomy:
     if not path.is_file():
         path = Path(name_or_path)
     if not path.is_file():
-        names = ", ".join(sorted(file.stem for file in FOLDER.glob("*.yaml")))
         raise TraceError(
-            f"taxonomy {name_or_path}: no such table and no such file: accepted are {names}, or a YAML file"
+            f"taxonomy {name_or_path}: no such table and no such file: accepted are {', '.join(shipped())}, or a YAML "
+            "file"
         )
     record = read_yaml(path)
     _check_keys(record, _KEYS, f"taxonomy {path}")

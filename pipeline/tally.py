@@ -28,6 +28,7 @@ class Tally:
         clean = row.is_clean
         self._counted["traces"] += 1
         self._counted["clean"] += clean
+        self._counted["presumed"] += clean and row.clean == "presumed"
         self._counted["labelled"] += bool(row.errors or row.scores) and not clean
         self._counted["labels"] += len(row.errors)
         self._counted["errors"] += len(row.distinct_errors)
@@ -44,6 +45,7 @@ class Tally:
             "traces": found["traces"],
             "labelled": found["labelled"],
             "clean": found["clean"],
+            "presumed": found["presumed"],
             "unknown": found["traces"] - found["labelled"] - found["clean"],
             "labels": found["labels"],
             "errors": found["errors"],

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipeline.commands.live import add_live
 from pipeline.commands.output import Output, check_same
 from pipeline.commands.reading import add_reading, progress_of_reading, read_traces_into
 from pipeline.hints import command
+from pipeline.terminal import counted
 
 if TYPE_CHECKING:
     from labeled_traces.dataset import LabeledTrace
@@ -57,7 +59,6 @@ def run(args: argparse.Namespace, out: Output) -> int:
     from labeled_traces.readers import TWICE
     from labeled_traces.readers.labels.joining import unjoined_lines
     from labeled_traces.row_file import RowFile
-    from pipeline.results import counted_labels
     from pipeline.tally import Tally
 
     tally = Tally()
@@ -74,24 +75,14 @@ def run(args: argparse.Namespace, out: Output) -> int:
             check_same(args.out, file.new)
         file.keep()
     counts = tally.counts(report.unmapped)
-    lines = [f"{counts['traces']} traces: {counts['labelled']} with labels, {counts['clean']} clean"]
+    lines = [f"{counted(counts['traces'], 'trace')}: {counts['labelled']} with labels, {counts['clean']} clean"]
+    if counts["presumed"]:
+        lines[0] += f" ({counts['presumed']} of them presumed: they reached their goal, nobody looked)"
     if counts["unknown"]:
         lines[0] += (
             f", {counts['unknown']} that nobody looked at and that may have failed (no false alarm is counted there)"
         )
-    inside = counts["labels"] - counts["outside_gpa"] - counts["unmapped"]
-    lines.append(counted_labels(inside, counts["outside_gpa"]))
-    if inside:
-        lines[-1] += "; by dimension, one of several counts in each:"
-        lines += [f"  {name}: {n} labels" for name, n in counts["dimensions"].items()]
-    if counts["errors"] < counts["labels"]:
-        lines.append(
-            f"  {counts['labels']} labels are about {counts['errors']} errors: several raters saw the same one"
-        )
-    if report.unmapped:
-        names = ", ".join(f"{name!r} {count} x" for name, count in report.unmapped.most_common())
-        lines.append(f"  not in the taxonomy: {counts['unmapped']} labels, judged by no dimension: {names}")
-        lines.append("    add them to a taxonomy file: --taxonomy FILE (as labeled_traces/taxonomies/trail.yaml)")
+    lines += _label_lines(counts, report.unmapped)
     lines += [*report.notes, *unjoined_lines(report)]
     if report.stripped:
         lines.append("kept from the judges, as it may hold the answer:")
@@ -99,8 +90,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
     if report.counts:
         lines += ["warnings:", *(f"  {line}" for line in report.lines())]
     lines += [f"data: {args.out}", "", "Next:"]
-    lines += [f"  {command('evaluate', args.out, '--model', 'MODEL')}"]
-    lines += [f"  {command('split', args.out, '--out', 'split.json')}"]
+    lines += _next_lines(args.out, bool(counts["labels"] or counts["scores"] or counts["clean"]))
     out.result(
         "\n".join(lines),
         {
@@ -113,3 +103,45 @@ def run(args: argparse.Namespace, out: Output) -> int:
         },
     )
     return 0
+
+
+def _label_lines(counts: Mapping[str, Any], unmapped: Counter[str]) -> list[str]:
+    from pipeline.results import counted_labels
+
+    inside = counts["labels"] - counts["outside_gpa"] - counts["unmapped"]
+    lines = [counted_labels(inside, counts["outside_gpa"])]
+    if inside:
+        lines[-1] += "; by dimension, one of several counts in each:"
+        lines += [f"  {name}: {n} labels" for name, n in counts["dimensions"].items()]
+    if counts["errors"] < counts["labels"]:
+        lines.append(
+            f"  {counts['labels']} labels are about {counts['errors']} errors: several raters saw the same one"
+        )
+    if unmapped:
+        names = ", ".join(f"{name!r} {count} x" for name, count in unmapped.most_common())
+        lines.append(f"  not in the taxonomy, so of no dimension unless their labels name one: {names}")
+        lines.append(f"    {_taxonomy_for(unmapped)}")
+    return lines
+
+
+def _next_lines(data: Path, labelled: bool) -> list[str]:
+    if labelled:
+        return [
+            f"  {command('evaluate', data, '--model', 'MODEL')}",
+            f"  {command('split', data, '--out', 'split.json')}",
+        ]
+    return [
+        f"  {command('label', 'export', data, '--table', 'labels.csv')}   (or to MLflow: --tracking-uri)",
+        "  or the same import with --labels FILE, where people have labelled these traces already",
+    ]
+
+
+def _taxonomy_for(unmapped: Iterable[str]) -> str:
+    """Where the categories may be found."""
+    from labeled_traces.taxonomy import load_taxonomy, shipped
+
+    wanted = list(unmapped)
+    having = [name for name in shipped() if all(load_taxonomy(name).find(category) for category in wanted)]
+    if having:
+        return f"--taxonomy {having[0]} has {'it' if len(wanted) == 1 else 'them all'}"
+    return "add them to a taxonomy file: --taxonomy FILE (as labeled_traces/taxonomies/trail.yaml)"

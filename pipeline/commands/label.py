@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action.add_argument("--tracking-uri", metavar="URI", help="where MLflow is")
         action.add_argument("--experiment", metavar="NAME", help="the experiment for labelling; export makes it")
         action.add_argument("--table", type=Path, metavar="FILE", help="a table (CSV) instead")
-        action.add_argument("--taxonomy", default="trail", metavar="FILE", help="the categories of errors (trail)")
+        action.add_argument("--taxonomy", default="trail", metavar="NAME|FILE", help="the categories of errors (trail)")
         action.add_argument("--force", action="store_true", help="write over another file that is there")
         add_json(action, argparse.SUPPRESS)
     send.add_argument("--raters", nargs="+", default=[], metavar="NAME", help="who labels: each gets a review queue")

@@ -25,9 +25,10 @@ def add_reading(parser: argparse.ArgumentParser, files: str = "files or folders:
     parser.add_argument("--format", default="auto", metavar="NAME", help=said)
     said = "files with people's labels: the format's own, or tables (CSV, TSV, Parquet, JSON rows) for any format"
     parser.add_argument("--labels", type=Path, nargs="+", default=[], metavar="FILE", help=said)
-    said = "which category of error falls under which dimensions: a YAML file or the name of a format that has such a "
-    said += "table (trail, agentrx ...); by default the one that is usual for the format"
-    parser.add_argument("--taxonomy", metavar="FILE", help=said)
+    said = "which category of error falls under which dimensions: a YAML file, or trail, agentrx, who_and_when, "
+    said += "mp_bench, agent_process_bench, agent_error_bench; by default the one that is usual for the format (trail "
+    said += "for data that import wrote)"
+    parser.add_argument("--taxonomy", metavar="NAME|FILE", help=said)
     parser.add_argument(
         "--columns",
         nargs="+",

@@ -11,6 +11,7 @@ from labeled_traces.names import did_you_mean, unknown
 from labeled_traces.readers.report import ReadReport
 from labeled_traces.trace import TraceError
 
+NOT_READ = "column of labels that is not read"
 FIELDS: dict[str, tuple[str, ...]] = {
     "trace_id": ("trace", "run_id", "run", "trajectory_id", "trajectory"),
     "span_id": ("span", "location", "error_span", "span_ids"),
@@ -20,8 +21,8 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "impact": ("severity", "error_impact"),
     "description": ("rationale", "explanation", "comment", "comments", "reason", "notes", "note", "details"),
     "evidence": ("quote", "quoted", "snippet"),
-    "rater": ("annotator", "labeler", "labeller", "reviewer", "author", "annotated_by", "source_id"),
-    "time": ("timestamp", "created_at", "updated_at", "labeled_at", "annotated_at", "date", "create_time"),
+    "rater": ("annotator", "labeler", "labeller", "reviewer", "author", "annotated_by", "source_id", "who"),
+    "time": ("timestamp", "created_at", "updated_at", "labeled_at", "annotated_at", "date", "create_time", "when"),
     "score": ("rating", "grade"),
 }
 """What a row may hold, and other names by which its column is recognised."""
@@ -114,7 +115,7 @@ def assign(path: Path, columns: Sequence[str], form: TableForm, report: ReadRepo
     if guessed:
         report.notes.append(f"{path}: columns recognised by their names: {', '.join(guessed)} (else: --columns)")
     if unread:
-        report.notes.append(f"{path}: columns that are not read: {', '.join(unread)}")
+        report.add(NOT_READ, f"{path}: {', '.join(unread)}", len(unread))
     return result
 
 

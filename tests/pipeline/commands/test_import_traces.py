@@ -60,8 +60,13 @@ def test_labels_outside_gpa_and_labels_without_a_row_are_told_apart(capsys: pyte
     assert main(["import", "traces", "--labels", "labels.json", "--out", "data.jsonl"]) == 0
     shown = capsys.readouterr().out
     assert "error labels (1 more outside GPA: reported apart)" in shown
-    assert "not in the taxonomy: 1 labels, judged by no dimension: 'Bad vibes' 1 x" in shown
+    assert "not in the taxonomy, so of no dimension unless their labels name one: 'Bad vibes' 1 x" in shown
     assert "--taxonomy FILE" in shown
+    said = json.loads(Path("labels.json").read_text())
+    Path("labels.json").write_text(json.dumps(said).replace("Bad vibes", "Invalid Invocation"))
+    assert main(["import", "traces", "--labels", "labels.json", "--out", "other.jsonl"]) == 0
+    assert "--taxonomy agentrx has it" in capsys.readouterr().out
+    Path("labels.json").write_text(json.dumps(said))
     assert "4 labels are about 3 errors" in shown
     assert "README.md" in shown
     assert "bad.json: not JSON" in shown

@@ -12,7 +12,7 @@ import pytest
 from labeled_traces.dataset import Dataset, LabeledTrace, from_json, to_json
 from labeled_traces.label import NOT_PLACED, ErrorLabel, Impact, ScoreLabel
 from labeled_traces.readers import read
-from labeled_traces.readers.labels.table_columns import TableForm
+from labeled_traces.readers.labels.table_columns import NOT_READ, TableForm
 from labeled_traces.readers.report import LABEL, ReadReport
 from labeled_traces.trace import JSON, Span, SpanKind, Trace, TraceError
 
@@ -256,19 +256,22 @@ def test_columns_whose_names_are_awkward(folder: Path) -> None:
     assert (error.category, error.rater, error.span_id) == ("Tool-related", "ann", None)
     data, report = with_labels(folder, f"trace_id,Trace ID,dimension\n{A},{B},TC\n")
     assert [len(row.errors) for row in data] == [1, 0, 0]
-    assert report.notes[-1].endswith("columns that are not read: Trace ID")
+    assert report.examples[NOT_READ] == [f"{folder / 'labels.csv'}: Trace ID"]
 
 
 def test_what_was_guessed_and_what_is_not_read_is_told(folder: Path) -> None:
     _, report = with_labels(folder, f"Run ID,Annotator,dimensions,catgory,confidence\n{A},ann,TC,x,0.9\n")
     path = folder / "labels.csv"
     assert report.notes == [
-        f"{path}: columns recognised by their names: trace_id=Run ID, rater=Annotator (else: --columns)",
-        f"{path}: columns that are not read: catgory (did you mean `category`?), confidence",
+        f"{path}: columns recognised by their names: trace_id=Run ID, rater=Annotator (else: --columns)"
     ]
+    assert report.examples[NOT_READ] == [f"{path}: catgory (did you mean `category`?), confidence"]
+    assert report.counts[NOT_READ] == 2
     data, report = with_labels(folder, f"trace_id,note,dimensions\n{A},x,TC\n", TableForm.parse(["description="]))
     assert data[A].errors[0].description == ""
-    assert report.notes == [f"{path}: columns that are not read: note"]
+    assert report.examples[NOT_READ] == [f"{path}: note"]
+    data, report = with_labels(folder, f"run,who,when,dimensions\n{A},ann,2025-05-31,TC\n")
+    assert (data[A].errors[0].rater, NOT_READ in report.counts) == ("ann", False)
 
 
 @pytest.mark.parametrize(
