@@ -12,16 +12,19 @@ if TYPE_CHECKING:
     from labeled_traces.dataset import LabeledTrace
 
 HELP = "Send traces to the people who label them (MLflow's review pages, or a table), and take their labels back."
-EXAMPLES = """\
+ENTERED = """\
+In MLflow an error is feedback `gpa_error` at its span: its value is the category, or `none` where the run has no error;
+a score is feedback `gpa_<dimension>`, 0 to 3."""
+EXAMPLES = f"""\
 examples:
   gpa-judges label export data.jsonl --tracking-uri http://127.0.0.1:5000 --experiment to-label --raters ann ben
   gpa-judges label import data.jsonl --tracking-uri http://127.0.0.1:5000 --experiment to-label --out labelled.jsonl
   gpa-judges label export data.jsonl --table ann.csv --raters ann                 a table, for any spreadsheet
   gpa-judges label import data.jsonl --table ann.csv --out labelled.jsonl
 
-In MLflow an error is feedback `gpa_error` at its span: its value is the category, or `none` where the run has no error;
-a score is feedback `gpa_<dimension>`, 0 to 3. People see no verdict of a judge and no earlier label. All raters are
-kept. The same import again adds what is new, and takes back what people have changed or withdrawn.
+{ENTERED}
+People see no verdict of a judge and no earlier label. All raters are kept. The same import again adds what is new, and
+takes back what people have changed or withdrawn.
 """
 
 
@@ -80,6 +83,8 @@ def _export(args: argparse.Namespace, out: Output) -> None:
         lines.append(f"no review queues: {sent.reason}; people label on the page of each trace")
     else:
         lines.append(f"review queues: {', '.join(sent.queues)}")
+    lines.append(f"page: {sent.page}" if sent.page else "page: start `mlflow server` on this store")
+    lines.append(ENTERED)
     shown = _show_verdicts(args, rows) if args.with_verdicts else 0
     if shown:
         lines.append(f"WARNING: {shown} traces show what judges said: labels made so are biased towards it")

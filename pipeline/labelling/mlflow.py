@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from judges.redact import hide_in_uri
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.json_values import get
 from labeled_traces.label import DIMENSIONS, SCORES
@@ -35,13 +36,15 @@ _QUEUE = "gpa-judges"
 
 @dataclass(frozen=True)
 class Sent:
-    """`queues`: the names of the review queues; None where the server has none, and `reason` says why."""
+    """`queues`: the names of the review queues; None where the server has none, and `reason` says why. `page`: where
+    people see the traces; None where no server is asked."""
 
     experiment: str
     traces: int
     there: int
     queues: tuple[str, ...] | None
     reason: str = ""
+    page: str | None = None
 
 
 def send(
@@ -61,7 +64,8 @@ def send(
             _log(traces, row, copy)
     queues, reason = _queues(uri, experiment_id, [copy.trace_id for copy in copies], (categories, raters))
     old = sum(copy.trace_id in there for copy in copies)
-    return Sent(experiment, len(copies) - old, old, queues, reason)
+    page = f"{hide_in_uri(uri).rstrip('/')}/#/experiments/{experiment_id}/traces" if uri.startswith("http") else None
+    return Sent(experiment, len(copies) - old, old, queues, reason, page)
 
 
 def show_verdicts(uri: str, experiment: str, said: Iterable[tuple[LabeledTrace, Sequence[Any]]]) -> int:

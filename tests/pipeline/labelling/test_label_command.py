@@ -67,6 +67,7 @@ def test_there_and_back(
     traces = MlflowTraces(mlflow_server, "to label")
     assert [assessments_of(record) for record in traces.records()] == [[], [], []], "nobody sees what others said"
     shown = read_live_into(lambda it, _: Dataset(row for _, row in it), LiveSource(mlflow_server, "to label"))[0]
+    assert sent["page"] == f"{mlflow_server}/#/experiments/{traces.experiment_id}/traces"
     copies = [Copy.of(row.trace, traces.experiment_id) for row in rows]
     for row, copy in zip(rows, copies, strict=True):
         theirs = render(shown[copy.trace_id].trace, 100_000).text
