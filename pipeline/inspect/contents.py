@@ -10,13 +10,16 @@ from functools import cached_property
 from judges.notation import text_of
 from judges.render import Rendering, render
 from labeled_traces.dataset import LabeledTrace
-from labeled_traces.readers.mending.requests import model_calls
+from labeled_traces.readers.mending.requests import model_calls, reply_text, request_text
 from labeled_traces.task_group import GOAL_KEYS
 from labeled_traces.trace import JSON, Span, SpanKind, Trace
 
 EMPTY: tuple[JSON, ...] = (None, "", {}, [])
 _ALL = 10**9
 _ANSWER_KEYS = ("answer", "final_answer", "response", "result", "output", "text")
+_PEOPLE = ("user", "human")
+_RUNS = (SpanKind.AGENT, SpanKind.CHAIN, SpanKind.LLM, SpanKind.UNKNOWN)
+"""What can have a goal and an answer: a tool or a search that stands alone has arguments and a result."""
 _NUMBER = re.compile(r"([0-9]{1,18})(?:\.[0-9]*)?")
 
 
@@ -53,27 +56,31 @@ class Contents:
     @cached_property
     def goal(self) -> str:
         """What the run was asked for: a root's input, else the first thing that a user said; "" if there is none."""
-        given = (_named(span.inputs, GOAL_KEYS) for span in self.trace.roots if messages(span.inputs) is None)
+        given = (_named(span.inputs, GOAL_KEYS) for span in self._runs if messages(span.inputs) is None)
         asked = (m for span in self.trace.walk() for m in messages(span.inputs) or () if m.get("role") == "user")
         return _first(given) or _first(message.get("content") for message in asked)
 
     @cached_property
     def answer(self) -> str:
-        """What came out: a root's output, else what the last call of a model answered; "" if there is none, as where
-        that call went on to use a tool."""
-        given = (_named(span.outputs, _ANSWER_KEYS) for span in self.trace.roots if messages(span.outputs) is None)
-        calls = [span.outputs for span in self.trace.walk() if span.kind is SpanKind.LLM][-1:]
-        return _first(given) or _first(map(_said_last, [*(span.outputs for span in self.trace.roots), *calls]))
+        """What came out: a root's output, else what its last call of a model answered; "" if there is none, as where
+        that call went on to use a tool, or where the run failed."""
+        given = (_named(span.outputs, _ANSWER_KEYS) for span in self._runs if messages(span.outputs) is None)
+        said = (_said_last(span.outputs) for span in self._runs)
+        calls = (model_calls(span, self.trace.children) for span in self._runs if span.status != "ERROR")
+        return _first(given) or _first(said) or _first(reply_text(of[-1].outputs) for of in calls if of)
 
     @cached_property
     def user_turns(self) -> int:
-        """How often a user spoke to the run: as spans of a chat log or a session have it, or the longest history that a
-        model was sent."""
-        chats = [span for span in self.trace.spans if span.kind is SpanKind.CHAIN]
-        calls = [span for root in self.trace.roots for span in model_calls(root, self.trace.children)]
-        asked = [[m for m in messages(span.inputs) or () if m.get("role") == "user"] for span in calls]
-        said = [span for span in chats if span.name.lower() in ("user", "human")]
-        return max(len(said), *(len(turns) for turns in asked), 0)
+        """How often a user spoke to the run: as spans of a chat log or a session have it, or the longest history that
+        a model was sent. One that does not begin with the goal does not tell: frameworks, too, write as the user."""
+        said = sum(span.kind is SpanKind.CHAIN and span.name.lower() in _PEOPLE for span in self.trace.spans)
+        calls = [call for span in self._runs for call in model_calls(span, self.trace.children)]
+        asked = [[text for m in messages(c.inputs) or () if (text := request_text({"messages": [m]}))] for c in calls]
+        return max([said, *(len(texts) for texts in asked if texts[:1] == [self.goal])])
+
+    @property
+    def _runs(self) -> list[Span]:
+        return [span for span in self.trace.roots if span.kind in _RUNS]
 
     @cached_property
     def listed_tools(self) -> frozenset[str]:

@@ -221,6 +221,7 @@ def test_the_answer_is_what_a_model_said_last_without_a_call() -> None:
     dead = replace(GOOD[0], outputs=None)
     assert contents(dead, replace(GOOD[1], outputs=CALLS), node).answer == ""
     assert contents(dead, GOOD[1], node).answer == "x"
+    assert contents(replace(dead, status="ERROR"), GOOD[1], node).answer == "", "what it said before it failed"
     state = {"messages": [*tool["messages"], {"role": "assistant", "content": "done"}]}
     assert contents(replace(GOOD[0], outputs=state)).answer == "done"
 
@@ -231,6 +232,25 @@ def test_the_arguments_and_the_result_of_a_function_name_goal_and_answer() -> No
     assert (one.goal, one.answer) == ("find it", "found")
     two = contents(replace(GOOD[0], inputs={"task": "a b", "query": "c d"}, outputs={"rows": [1]}))
     assert (two.goal, two.answer) == ('{"task": "a b", "query": "c d"}', '{"rows": [1]}')
+
+
+def test_the_answer_is_that_of_the_agent_itself() -> None:
+    """Not of one below it that came later."""
+    below = [Span("s", "a", "sub", SpanKind.AGENT), Span("c", "s", "m", SpanKind.LLM, outputs="a part")]
+    assert contents(replace(GOOD[0], outputs=None), GOOD[1], *below).answer == "x"
+
+
+@pytest.mark.parametrize("kind", [SpanKind.TOOL, SpanKind.RETRIEVER, SpanKind.EMBEDDING])
+def test_what_is_no_run_has_no_goal_and_no_answer(kind: SpanKind) -> None:
+    alone = contents(replace(GOOD[0], kind=kind))
+    assert (alone.goal, alone.answer) == ("", "")
+
+
+def test_turns_of_a_history_that_does_not_begin_with_the_goal_do_not_count() -> None:
+    history = {"messages": [*ASKED["messages"], {"role": "user", "content": "Now proceed and carry out this plan."}]}
+    one = contents(GOOD[0], replace(GOOD[1], inputs=history))
+    assert one.user_turns == 0
+    assert contents(replace(GOOD[0], inputs="go"), *one.trace.spans[1:]).user_turns == 2, "it begins with the goal"
 
 
 def test_a_goal_of_several_turns_says_so() -> None:
