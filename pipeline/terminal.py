@@ -14,11 +14,13 @@ _CODES = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan
 
 @dataclass(frozen=True)
 class Terminal:
-    """`width` in columns. `colour`: whether codes are written. `simple`: no other characters than ASCII of ours."""
+    """`width` in columns. `colour`: whether codes are written. `simple`: no other characters than ASCII of ours.
+    `whole`: it is none, but a file or a pipe, in which `show` cuts nothing and `wrap` breaks no line."""
 
     width: int = 100
     colour: bool = False
     simple: bool = False
+    whole: bool = False
 
     @classmethod
     def of(cls, stream: TextIO) -> Terminal:
@@ -27,7 +29,7 @@ class Terminal:
         colour = on_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         encoding = (getattr(stream, "encoding", None) or "ascii").lower()
         width = shutil.get_terminal_size((100, 24)).columns if on_terminal or "COLUMNS" in os.environ else 100
-        return cls(max(40, width), colour, not encoding.startswith("utf"))
+        return cls(max(40, width), colour, not encoding.startswith("utf"), not on_terminal)
 
     @classmethod
     def of_output(cls, json_wanted: bool) -> Terminal:
@@ -51,6 +53,21 @@ class Terminal:
                 break
             kept += character
         return kept + mark
+
+    def show(self, text: str) -> str:
+        """A text that people come to read, on one line: cut only where the line would not fit a screen."""
+        return one_line(text) if self.whole else self.fit(text, self.width)
+
+    def wrap(self, text: str, indent: str = "") -> str:
+        """Whole, on as many lines as it takes, broken at blanks alone: an id stays one word."""
+        lines = [indent]
+        for word in one_line(text).split(" "):
+            gap = "" if lines[-1] == indent else " "
+            if gap and not self.whole and columns_of(f"{lines[-1]} {word}") > self.width:
+                lines.append(indent + word)
+            else:
+                lines[-1] += gap + word
+        return "\n".join(lines)
 
 
 def counted(number: int, name: str) -> str:

@@ -108,12 +108,13 @@ def messages(value: JSON) -> list[Mapping[str, JSON]] | None:
 
 
 def tokens_of(span: Span) -> dict[str, int]:
-    """What the source counted: `prompt`, `completion`, `total`, as far as it did."""
+    """What the source counted: `prompt`, `completion`, `total`, as far as it did. Zeros alone are no count."""
     counted = span.attributes.get("llm.token_count")
     if not isinstance(counted, dict):
         return {}
     numbers = {name: _NUMBER.fullmatch(str(n)) for name, n in counted.items()}
-    return {name: int(found[1]) for name, found in numbers.items() if found}
+    tokens = {name: int(found[1]) for name, found in numbers.items() if found}
+    return tokens if any(tokens.values()) else {}
 
 
 def raters_of(row: LabeledTrace) -> set[str]:

@@ -97,7 +97,7 @@ def _spans(spans: Sequence[Span]) -> dict[str, Any]:
         elif span.kind is SpanKind.LLM:
             name = str(span.attributes.get("llm.model_name") or NO_NAME)
             tokens = {key: count for key, count in tokens_of(span).items() if key in ("prompt", "completion")}
-            models.setdefault(name, Counter()).update(calls=1, **tokens)
+            models.setdefault(name, Counter()).update(calls=1, counted=int(bool(tokens)), **tokens)
     agents = Counter(span.name for span in spans if span.kind is SpanKind.AGENT)
     return {
         "kinds": dict(Counter(str(span.kind) for span in spans).most_common()),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from textwrap import fill
 from typing import Any
 
 from labeled_traces.label import Impact
@@ -26,10 +25,7 @@ def statistics_text(numbers: Mapping[str, Any], limit: int, terminal: Terminal) 
     lines.append(f"agents: {_list(numbers['agents'].items())}")
     calls = [(name, f"{of['calls']:,}{_failed(of['failed'])}") for name, of in _of(numbers, "tools")]
     lines.append(f"tools: {_list(calls)}")
-    asked = [
-        (n, f"{counted(of['calls'], 'call')}, {asked_and_answered(of)} tokens") for n, of in _of(numbers, "models")
-    ]
-    lines.append(f"models: {_list(asked)}")
+    lines.append(f"models: {_list((name, _asked(of)) for name, of in _of(numbers, 'models'))}")
     return "\n\n".join(part for part in [*parts, "\n".join(lines)] if part)
 
 
@@ -39,15 +35,20 @@ def warnings_text(warned: Sequence[Warned], terminal: Terminal) -> str:
     lines = ["warnings:"]
     for one in warned:
         lines.append(terminal.paint(f"  {one.count:,} x {one.kind}", "yellow"))
-        for text in (f"e.g. {one_line(one.example)}", one.advice):
-            lines.append(fill(text, terminal.width, initial_indent=_INSET, subsequent_indent=_INSET))
+        for text in (f"e.g. {one.example}", one.advice):
+            lines.append(terminal.wrap(text, _INSET))
     return "\n".join(lines)
 
 
 def asked_and_answered(tokens: Mapping[str, int]) -> str:
-    """`12+3`; what was not counted is no zero."""
+    """`12+3 tokens`; what was not counted is no zero."""
     given = [f"{tokens[name]:,}" if name in tokens else "?" for name in ("prompt", "completion")]
-    return "+".join(given) if given != ["?", "?"] else "uncounted"
+    return f"{'+'.join(given)} tokens" if given != ["?", "?"] else "tokens not recorded"
+
+
+def _asked(model: Mapping[str, int]) -> str:
+    of_them = f" in {model['counted']:,} of them" if 0 < model["counted"] < model["calls"] else ""
+    return f"{counted(model['calls'], 'call')}, {asked_and_answered(model)}{of_them}"
 
 
 def _failed(count: int) -> str:

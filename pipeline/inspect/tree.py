@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from textwrap import fill
 from typing import Any
 
 from judges.notation import text_of
@@ -34,7 +33,7 @@ def tree_text(one: Contents, terminal: Terminal) -> str:
     if one.row.errors:
         lines += ["", "labels:", *(line for error in one.row.errors for line in _in_full(error, terminal))]
     if one.row.scores:
-        lines += ["", fill(f"scores: {', '.join(map(_score, one.row.scores))}", terminal.width)]
+        lines += ["", terminal.wrap(f"scores: {', '.join(map(_score, one.row.scores))}")]
     return "\n".join(lines)
 
 
@@ -71,15 +70,15 @@ def _head(one: Contents, terminal: Terminal) -> Iterator[str]:
     ends = [span.end for span in row.trace.spans if span.end is not None]
     took = f", {_duration(max(ends) - min(starts))}" if starts and ends else ""
     fits = "fits" if one.whole.tokens <= one.limit else "does not fit"
-    size = f"{len(row.trace.spans)} spans{took}, about {one.whole.tokens:,} tokens: {fits} the limit of {one.limit:,}"
-    yield terminal.fit(size, terminal.width)
+    spans = counted(len(row.trace.spans), "span")
+    yield terminal.wrap(f"{spans}{took}, about {one.whole.tokens:,} tokens: {fits} the limit of {one.limit:,}")
     said = f"{counted(len(row.errors), 'error label')}; without errors it would be {row.clean}"
     about = [f"group {row.group}" if row.group else "no group", said]
     about += [f"read by {', '.join(row.raters)}"] if row.raters else []
-    yield terminal.fit("; ".join(about), terminal.width)
+    yield terminal.wrap("; ".join(about))
     first = f" (first of {one.user_turns} turns of the user)" if one.user_turns > 1 else ""
-    yield terminal.fit(f"goal{first}: {one.goal or '(none recorded)'}", terminal.width)
-    yield terminal.fit(f"answer: {one.answer or '(none recorded)'}", terminal.width)
+    yield terminal.show(f"goal{first}: {one.goal or '(none recorded)'}")
+    yield terminal.show(f"answer: {one.answer or '(none recorded)'}")
 
 
 def _spans(one: Contents, terminal: Terminal) -> Iterator[str]:
@@ -106,9 +105,9 @@ def _spans(one: Contents, terminal: Terminal) -> Iterator[str]:
 
 def _line(one: Contents, span: Span, indent: str, terminal: Terminal) -> str:
     tokens = tokens_of(span)
-    size = f"~{_size(span):,} tokens"
+    size = f"~{_size(span):,} tokens" if _size(span) else "nothing recorded"
     if "prompt" in tokens or "completion" in tokens:
-        size = f"{asked_and_answered(tokens)} tokens"
+        size = asked_and_answered(tokens)
     parts = [size, *([_duration(took)] if (took := _seconds(span)) is not None else [])]
     parts += [] if span.span_id in one.rendered else ["a wrapper, not shown"]
     parts += ["left out"] if span.span_id in one.rendered and span.span_id not in one.shown else []
@@ -124,7 +123,7 @@ def _line(one: Contents, span: Span, indent: str, terminal: Terminal) -> str:
 def _label(error: ErrorLabel, indent: str, terminal: Terminal) -> Iterator[str]:
     mark = "#" if terminal.simple else "✗"
     dimensions = ", ".join(error.dimensions) or "outside GPA"
-    said = f"{mark} {error.impact} {error.category} ({dimensions}), by {error.rater or NO_NAME}"
+    said = f"{mark} {error.impact} {error.category or 'no category'} ({dimensions}), by {error.rater or NO_NAME}"
     text = error.description or error.evidence
     line = terminal.fit(f"{said}: {text}" if text else said, terminal.width - columns_of(indent))
     yield indent + terminal.paint(line, "yellow")
@@ -135,10 +134,11 @@ def _in_full(error: ErrorLabel, terminal: Terminal) -> Iterator[str]:
     said = datetime.fromtimestamp(error.time, UTC).isoformat(" ", "minutes") if error.time is not None else ""
     who = " at ".join(filter(None, [error.rater or NO_NAME, said]))
     where = f"span {error.span_id}" if error.span_id is not None else "no span"
-    head = one_line(f"{where}: {error.impact} {error.category} ({dimensions}), by {who}")
-    yield terminal.paint(f"  {head}", "yellow")
-    for text in filter(None, (error.description, error.evidence)):
-        yield fill(one_line(text), terminal.width, initial_indent="      ", subsequent_indent="      ")
+    head = f"{where}: {error.impact} {error.category or 'no category'} ({dimensions}), by {who}"
+    yield terminal.paint(terminal.wrap(head, "  "), "yellow")
+    for name, text in (("", error.description), ("evidence: ", error.evidence)):
+        if text.strip():
+            yield terminal.wrap(f"{name}{text}", "      ")
 
 
 def _short(indent: str, terminal: Terminal) -> str:

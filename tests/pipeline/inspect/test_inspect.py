@@ -19,7 +19,7 @@ from pipeline.inspect.tree import head_text, tree_json, tree_text
 from pipeline.terminal import Terminal, columns_of
 
 LIMIT = 24_000
-ASKED = {"messages": [{"role": "user", "content": "go"}], "tools": [{"function": {"name": "search"}}]}
+ASKED: JSON = {"messages": [{"role": "user", "content": "go"}], "tools": [{"function": {"name": "search"}}]}
 CALLS = {"messages": [{"role": "assistant", "content": None, "tool_calls": [{"name": "made_up", "arguments": {}}]}]}
 
 
@@ -248,9 +248,9 @@ def test_what_is_no_run_has_no_goal_and_no_answer(kind: SpanKind) -> None:
 
 def test_turns_of_a_history_that_does_not_begin_with_the_goal_do_not_count() -> None:
     history = {"messages": [*ASKED["messages"], {"role": "user", "content": "Now proceed and carry out this plan."}]}
-    one = contents(GOOD[0], replace(GOOD[1], inputs=history))
-    assert one.user_turns == 0
-    assert contents(replace(GOOD[0], inputs="go"), *one.trace.spans[1:]).user_turns == 2, "it begins with the goal"
+    call = replace(GOOD[1], inputs=history)
+    assert contents(GOOD[0], call).user_turns == 0
+    assert contents(replace(GOOD[0], inputs="go"), call).user_turns == 2, "it begins with the goal"
 
 
 def test_a_goal_of_several_turns_says_so() -> None:
@@ -263,8 +263,13 @@ def test_a_goal_of_several_turns_says_so() -> None:
 def test_tokens_that_nobody_counted_are_no_zero() -> None:
     half = replace(GOOD[1], span_id="c", attributes={"llm.token_count": {"prompt": 7}})
     said = statistics_text(statistics([contents(GOOD[0], GOOD[1])]), LIMIT, Terminal())
-    assert "models: (no name) 1 call, uncounted tokens" in said
-    assert "7+? tokens" in tree_text(contents(GOOD[0], half), Terminal())
+    assert "models: (no name) 1 call, tokens not recorded" in said
+    one = contents(GOOD[0], GOOD[1], half)
+    assert "7+? tokens" in tree_text(one, Terminal())
+    assert "models: (no name) 2 calls, 7+? tokens in 1 of them" in statistics_text(statistics([one]), LIMIT, Terminal())
+    none = replace(GOOD[1], attributes={"llm.token_count": {"prompt": 0, "completion": 0}})
+    assert tokens_of(none) == {}
+    assert "CHAIN step  nothing recorded  s" in tree_text(contents(Span("s", None, "step", SpanKind.CHAIN)), Terminal())
 
 
 def test_no_id_is_cut() -> None:
@@ -272,6 +277,32 @@ def test_no_id_is_cut() -> None:
     shown = tree_text(contents(*spans), Terminal(60))
     assert "a" * 36 in shown
     assert "b" * 36 in shown
+
+
+UUID = "01a22bf4-5c32-72a3-811a-77d92841e07a"
+LONG = f"{'word ' * 40}{UUID} end"
+
+
+def test_a_label_is_shown_whole_below_the_tree() -> None:
+    told = replace(error("b", said=LONG), evidence=f"seen {LONG}", time=0.0)
+    one = contents(*GOOD, errors=(told,))
+    below = tree_text(one, Terminal(60)).split("\nlabels:\n")[1]
+    assert " ".join(below.split()) == (
+        f"span b: high Bad call (tool_calling), by ann at 1970-01-01 00:00+00:00 {LONG} evidence: seen {LONG}"
+    )
+    assert UUID in below, "on one line"
+    assert max(map(len, below.split("\n"))) <= 60
+
+
+def test_a_pipe_gets_goal_answer_and_examples_whole() -> None:
+    one = contents(replace(GOOD[0], inputs=LONG, outputs=LONG), replace(GOOD[1], name=LONG, inputs=None))
+    screen, pipe = Terminal(60), Terminal.of(io.StringIO())
+    assert pipe.whole
+    assert f"goal: {LONG}\nanswer: {LONG}" in head_text(one, pipe)
+    assert LONG not in head_text(one, screen)
+    assert f"({LONG})\n" in warnings_text(check([one]), pipe)
+    assert UUID in warnings_text(check([one]), screen), "wrapped, at blanks alone"
+    assert max(map(columns_of, tree_text(one, Terminal(60, whole=True)).split("\n"))) <= 60, "a tree stays one"
 
 
 def test_a_wide_tree() -> None:
