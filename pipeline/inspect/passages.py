@@ -14,20 +14,29 @@ from labeled_traces.trace import SpanKind, Trace
 from pipeline.inspect.contents import messages
 
 _NAME = r"(?:plans?|planning|to-?do(?:s| list)?|road ?map|next steps|steps to (?:take|do))"
+_MARKS = r"[ \t]*(?:[#>*_]+[ \t]*)*"
+_WHOSE = r"(?:(?:my|the|our|an?|here(?:['’]s| is)|new|revised|updated|initial|current|overall)\s+)*"
 _OPENING = re.compile(
-    rf"[ \t]*(?:[#>*_\[<-]+[ \t]*)*(?:(?:\w+[ ',]+){{0,5}}?\b{_NAME}\b[^\n.!?]{{0,40}}?)(?:[:>\]*_]+|$)", re.IGNORECASE
+    rf"[ \t]*(?:[#>*_\[<-]+[ \t]*)*(?:(?:\w+[ ',’]+){{0,5}}?\b{_NAME}\b[^\n.!?]{{0,40}}?)(?:[:>\]*_]+|$)"
+    rf"|{_MARKS}{_WHOSE}steps[ \t]*(?::[*_]*|[*_]+:)",
+    re.IGNORECASE,
 )
 _INLINE = re.compile(
-    r"[ \t]*(?:[#>*_]+[ \t]*)*(?:(?:my|the|our|an?|here(?:'s| is)|new|revised|updated|initial|current)\s+)*"
-    r"plan[*_]*[ \t]*[:-][*_]*[ \t]+\S.*",
+    rf"{_MARKS}{_WHOSE}plan[*_]*[ \t]*[:–—-][*_]*[ \t]+\S.*"
+    rf"|{_MARKS}{_WHOSE}(?:plan|steps)[*_]*[ \t]*:?[*_]*[ \t]*\(?1[.)].*\b2[.)].*"
+    rf"|{_MARKS}my\s+plan\s+(?:is|will be)\b.*",
     re.IGNORECASE,
 )
 """A plan on the very line that names it."""
+_HEADING = re.compile(rf"[ \t]*#{{1,6}}[ \t]+[*_]*{_WHOSE}plan(?: of action)?[*_]*:?[*_]*", re.IGNORECASE)
+"""Nothing but the name of a plan: all to the next heading is one."""
+_BOX = re.compile(r"[ \t]*(?:[-*+][ \t]+|\d+[.)][ \t]+)?\[[ xX]\][ \t]+\S.*")
+_LONGEST_NAME = 200
 _ITEM = re.compile(r"[ \t]*(?:[-*+•]|\[[ xX]?\]|\d+[.)]|[a-z][.)]|step \d+\b|<)", re.IGNORECASE)
 _TOOL = re.compile(
     r"(?i)(?:.*[_-])?(?:todo|to_do|plan)s?(?:[_-].*)?|(?:write|update|set)(?:todos?|plan)|todo(?:read|write)"
 )
-_TAGGED = re.compile(r"(?is)(?:<plan>)?((?:(?!<plan>).)*)<(?:/|end_)plan>")
+_TAG, _END_TAG = re.compile("<plan>", re.IGNORECASE), re.compile("<(?:/|end_)plan>", re.IGNORECASE)
 _NOT_THE_AGENTS = ("user", "system", "human", "developer", "tool", "function")
 
 
@@ -42,30 +51,39 @@ def passages(trace: Trace) -> list[tuple[str, str]]:
             if str(message.get("role")).lower() not in _NOT_THE_AGENTS and message.get("content") is not None:
                 texts += _named(text_of(message["content"]))
         for text in texts:
-            found.setdefault(text, span.span_id)
+            first = found.setdefault(text, span.span_id)
+            if span.kind is SpanKind.LLM and trace.by_id[first].kind is not SpanKind.LLM:
+                found[text] = span.span_id  # a step of a graph repeats what its model said, and judges do not see it
     return [(span_id, text) for text, span_id in found.items()]
 
 
 def _named(text: str) -> Iterator[str]:
-    """What stands before a tag that ends a plan; else from a line that names one to the end of the items below it."""
-    if tagged := _TAGGED.search(text):
-        yield tagged[1].strip()
+    """What stands before a tag that ends a plan; else from a line that names one to the end of the items below it, and
+    lists of boxes to tick."""
+    *tagged, _ = _END_TAG.split(text)
+    yield from filter(None, (_TAG.split(before)[-1].strip() for before in tagged))
+    if tagged:
         return
     lines = text.split("\n")
     number = 0
     while number < len(lines):
-        if len(lines[number]) < 200 and _OPENING.fullmatch(lines[number].rstrip()):
-            end = _end_of_items(lines, number + 1)
-            if end > number + 1:
-                yield "\n".join(lines[number:end]).rstrip()
-                number = end
-                continue
-        if _INLINE.fullmatch(lines[number].rstrip()):
-            end = max(number + 1, _end_of_items(lines, number + 1))
+        if (end := _end_of_plan(lines, number)) > number:
             yield "\n".join(lines[number:end]).rstrip()
-            number = end
-            continue
-        number += 1
+        number = max(end, number + 1)
+
+
+def _end_of_plan(lines: list[str], start: int) -> int:
+    """Behind the plan that begins with this line; `start` if none does."""
+    line, below = lines[start].rstrip(), start + 1
+    if len(line) < _LONGEST_NAME and _OPENING.fullmatch(line) and (end := _end_of_items(lines, below)) > below:
+        return end
+    if _HEADING.fullmatch(line):
+        end = next((n for n in range(below, len(lines)) if lines[n].startswith("#")), len(lines))
+        return end if any(map(str.strip, lines[below:end])) else start
+    if _INLINE.fullmatch(line):
+        return max(below, _end_of_items(lines, below))
+    boxed = next((n for n in range(start, len(lines)) if not _BOX.fullmatch(lines[n].rstrip())), len(lines))
+    return boxed if boxed > below else start
 
 
 def _end_of_items(lines: list[str], start: int) -> int:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import time
 from dataclasses import replace
 
 import pytest
@@ -200,6 +201,20 @@ def test_a_trace_cannot_steer_the_terminal() -> None:
         ("**My plan:** look\n- then tell\nSo:", ["**My plan:** look\n- then tell"]),
         ("Your plan - the Gold one - ends today.", []),
         ("The plan is expensive: 12 a month", []),
+        ("Plan – look, then tell", ["Plan – look, then tell"]),
+        ("My plan is to look, then tell.\nLooking.", ["My plan is to look, then tell."]),
+        ("Here’s the plan:\n\n1. look\n2. tell", ["Here’s the plan:\n\n1. look\n2. tell"]),
+        ("## Plan\nI look.\n\nThen I tell.\n## Result\nfound", ["## Plan\nI look.\n\nThen I tell."]),
+        ("## Plan\n\n## Result\nfound", []),
+        ("Steps:\n1. look\n2. tell\nSo:", ["Steps:\n1. look\n2. tell"]),
+        ("Steps: 1) look 2) tell", ["Steps: 1) look 2) tell"]),
+        ("To reset it, follow these steps:\n1. press\n2. wait", []),
+        ("<plan>look, then tell</plan> So:", ["look, then tell"]),
+        ("<plan>look</plan> No. <PLAN>tell</PLAN>", ["look", "tell"]),
+        ("Left:\n- [x] look\n- [ ] tell\nSo:", ["- [x] look\n- [ ] tell"]),
+        ("- [ ] look", []),
+        ("Plans: Basic, Gold and Platinum", []),
+        ("We compared the Gold plan with the Basic plan.", []),
         ("plan " * 4000, []),
     ],
 )
@@ -207,6 +222,23 @@ def test_passages_that_call_themselves_a_plan(text: str, found: list[str]) -> No
     said = {"messages": [{"role": "assistant", "content": text}]}
     trace = Trace("t", (replace(GOOD[0], outputs=None), replace(GOOD[1], outputs=said)))
     assert passages(trace) == [("b", one) for one in found]
+
+
+def test_a_passage_stands_at_the_model_that_said_it() -> None:
+    said = {"messages": [{"role": "assistant", "content": "Plan: 1) look 2) tell"}]}
+    step = Span("n", "a", "model", SpanKind.CHAIN, outputs=said)
+    trace = Trace("t", (GOOD[0], step, replace(GOOD[1], parent_id="n", outputs=said)))
+    assert passages(trace) == [("b", "Plan: 1) look 2) tell")]
+
+
+LONG_TEXTS = ("word " * 60_000, "- [ ] a\n\n" * 20_000, f"<plan>{'word ' * 60_000}", f"{'word ' * 60_000}<plan></plan>")
+
+
+def test_a_long_text_takes_no_time_that_grows_with_its_square() -> None:
+    said = {"messages": [{"role": "assistant", "content": text} for text in LONG_TEXTS]}
+    started = time.process_time()
+    assert passages(Trace("t", (replace(GOOD[1], parent_id=None, outputs=said),))) == []
+    assert time.process_time() - started < 3
 
 
 def test_a_tool_for_todo_lists_is_a_passage() -> None:
