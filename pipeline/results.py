@@ -9,6 +9,7 @@ from typing import Any
 
 from judges.ledger.budget import Usage
 from pipeline.metrics.estimate import Estimate
+from pipeline.terminal import counted
 
 SIDES = ("seed", "tuned", "holistic")
 """The judges of a result."""
@@ -24,7 +25,7 @@ def side_names(*, generic: bool) -> dict[str, str]:
 
 def counted_labels(labels: int, outside_gpa: int) -> str:
     """How many labels there are, and of which kind, in the same words everywhere."""
-    return f"{labels} error labels ({outside_gpa} more outside GPA: reported apart)"
+    return f"{counted(labels, 'error label')} ({outside_gpa} more outside GPA: reported apart)"
 
 
 STEP_METRICS = ("f1", "coverage", "localization", "precision", "false_alarms", "alpha", "std")

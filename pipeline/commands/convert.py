@@ -6,6 +6,7 @@ from pathlib import Path
 from pipeline.commands.output import Output, save_new
 from pipeline.commands.reading import add_reading, read_traces
 from pipeline.hints import command
+from pipeline.terminal import counted
 
 HELP = "Write labelled traces as MLflow's or OpenTelemetry's files; reading them back gives the same traces and labels."
 EXAMPLES = """\
@@ -48,11 +49,16 @@ def run(args: argparse.Namespace, out: Output) -> int:
         done = write(dataset, args.to, path, labels=with_labels)
 
     save_new(args.out, save, force=args.force)
-    lines = [f"{done.traces:,} traces with {done.spans:,} spans and {done.labels:,} labels, as {args.to}"]
+    lines = [
+        f"{counted(done.traces, 'trace')} with {counted(done.spans, 'span')} and {counted(done.labels, 'label')}, "
+        f"as {args.to}"
+    ]
     if done.renamed:
-        lines.append(f"  {done.renamed:,} traces had ids that are no hex of OpenTelemetry's: they got such ones")
+        lines.append(f"  ids that are no hex of OpenTelemetry's, so others now: {counted(done.renamed, 'trace')}")
     if done.kept:
-        lines.append(f"  {done.kept:,} traces hold more than {args.to} has a place for: kept in gpa_judges.original")
+        lines.append(
+            f"  more than {args.to} has a place for, kept in gpa_judges.original: {counted(done.kept, 'trace')}"
+        )
     if report.counts:
         lines += ["warnings:", *(f"  {line}" for line in report.lines())]
     lines += [f"file: {args.out}", "", "Read back:"]

@@ -8,6 +8,7 @@ from pipeline.commands.arguments import add_consent
 from pipeline.commands.evaluation import add_evaluation, measurement
 from pipeline.commands.output import Output
 from pipeline.hints import command
+from pipeline.terminal import counted
 
 HELP = "Measure judges on labelled traces: coverage, localization, precision, false alarms, agreement, consistency."
 EXAMPLES = """\
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
     consent = Consent(Consent.above if args.ask_above is None else args.ask_above, args.yes)
     found = measure(replace(measurement(args, "evaluate"), consent=consent, replay=args.replay), out.say)
     labels = counted_labels(found.labels, found.outside_gpa)
-    parts = [f"{found.traces} traces, {labels},\nread by {reader(found.model, found.simulated)}"]
+    parts = [f"{counted(found.traces, 'trace')}, {labels},\nread by {reader(found.model, found.simulated)}"]
     parts.append(metrics_table(found.metrics, MEASURED))
     outcomes = ", ".join(f"{count} {name}" for name, count in found.outcomes.items())
     cached = f" ({found.cached:.0%} of the prompts' from the provider's cache)" if found.cached else ""
@@ -52,7 +53,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
     lines = [f"Judgments: {outcomes}"]
     if found.warnings:
         lines.append(f"WARNING, replies that were repaired in reading: {warnings_in_words(found.warnings)}")
-    lines += [f"Cost: {found.usage.calls:,} calls, {found.usage.tokens:,} tokens{cached}, {cost}"]
+    lines += [f"Cost: {counted(found.usage.calls, 'call')}, {found.usage.tokens:,} tokens{cached}, {cost}"]
     if found.test_uses > 1:
         lines.append(f"use {found.test_uses} of this testset: the more uses, the less it says; trust a new one more")
     lines.append(f"judgments: {found.judgments}")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.commands.output import Output
+from pipeline.terminal import counted
 
 if TYPE_CHECKING:
     from pipeline.export.run_export import TunedRun
@@ -58,7 +59,11 @@ def _to_folder(tuned: TunedRun, args: argparse.Namespace, out: Output) -> None:
 
     folder = args.out or tuned.folder["export"]
     manifest = export_to_folder(tuned, folder)
-    lines = [f"{len(manifest['judges'])} judges: {folder}", f"Verdict: {tuned.verdict or 'none'}", *tuned.cautions]
+    lines = [
+        f"{counted(len(manifest['judges']), 'judge')}: {folder}",
+        f"Verdict: {tuned.verdict or 'none'}",
+        *tuned.cautions,
+    ]
     following = [f"gpa-judges evaluate DATA --judges {shlex.quote(str(folder))}"]
     if not tuned.verdict and not tuned.unchanged:
         following.insert(0, _validate(args.run_dir))

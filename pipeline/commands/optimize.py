@@ -6,6 +6,7 @@ from pathlib import Path
 from pipeline.commands.arguments import add_consent
 from pipeline.commands.output import Output
 from pipeline.hints import command
+from pipeline.terminal import counted
 
 HELP = "Tune the judges of an experiment file on its development split. The testset is not touched."
 EXAMPLES = """\
@@ -48,7 +49,9 @@ def run(args: argparse.Namespace, out: Output) -> int:
         rows.append([name, changed, gain, str(found["trials"]), str(found["judge_calls"]), found["program"]])
     rule = ", ".join(f"{key} {value}" for key, value in suite.rule.to_json().items())
     programs = run.folder.programs(TUNED)
-    cost = f"{usage.calls:,} calls, {usage.tokens:,} tokens, {money(usage.dollars, run.simulated, usage.doubt)}"
+    cost = (
+        f"{counted(usage.calls, 'call')}, {usage.tokens:,} tokens, {money(usage.dollars, run.simulated, usage.doubt)}"
+    )
     about = f"decision rule: {rule}\nprograms: {programs}\nCost: {cost}"
     following = f"Next, on the testset:\n  {command('validate', run.folder.path)}"
     if suite.hash == run.suite.hash:

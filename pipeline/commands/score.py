@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pipeline.commands.arguments import add_calls, count
 from pipeline.commands.output import Output
+from pipeline.terminal import counted
 
 HELP = "Score the traces of an MLflow experiment with its champions. What is scored already is not scored again."
 EXAMPLES = """\
@@ -57,9 +58,10 @@ def run(args: argparse.Namespace, out: Output) -> int:
     rows += [[name, j.uri, j.program.hash, j.program.knobs.model] for name, j in done.champions.items()]
     outcomes = ", ".join(f"{number} {name}" for name, number in done.outcomes.items()) or "none"
     dollars = money(done.cost, done.simulated, done.usage.doubt)
-    cost = f"{done.usage.calls:,} calls, {done.usage.tokens:,} tokens, {dollars}"
+    cost = f"{counted(done.usage.calls, 'call')}, {done.usage.tokens:,} tokens, {dollars}"
     lines = [
-        f"{done.new} of {done.traces} traces were new: {done.scores} scores and {done.findings} findings logged",
+        f"{done.new} of {done.traces} traces were new: {counted(done.scores, 'score')} and "
+        f"{counted(done.findings, 'finding')} logged",
         f"Judgments: {outcomes}",
         *(
             [f"WARNING, replies that were repaired in reading: {warnings_in_words(done.warnings)}"]

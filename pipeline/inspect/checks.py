@@ -183,7 +183,7 @@ def _of_all(data: Sequence[Contents]) -> Iterator[Warned]:
     counts = Counter(name for row in rows for error in row.distinct_errors for name in error.dimensions)
     least = needed()
     few = {name: counts[name] for name in DIMENSIONS if counts[name] < least}
-    if not counts:
+    if not any(row.errors for row in rows):
         advice = "have people label (gpa-judges label export), or join a table of labels (import --labels FILE)"
         yield Warned("data set without an error label", 1, f"none in {counted(len(rows), 'trace')}", advice)
     elif few:

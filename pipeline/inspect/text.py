@@ -89,7 +89,7 @@ def _lengths(numbers: Mapping[str, Any], limit: int) -> str:
         return f"{lines[0]}\nall fit the limit of {limit:,} tokens (--trace-tokens), as UTF-8 bytes / 4"
     lines.append(f"{len(cut):,} do not fit the limit of {limit:,} tokens (--trace-tokens) and are read cut:")
     for one in cut[:_MOST]:
-        out = f", {one['spans_left_out']} spans" if one["spans_left_out"] else ""
+        out = f", {counted(one['spans_left_out'], 'span')}" if one["spans_left_out"] else ""
         lines.append(
             f"  {one_line(one['trace_id'])}: {one['tokens']:,} tokens; {one['cut']:,} characters{out} left out"
         )
@@ -97,6 +97,8 @@ def _lengths(numbers: Mapping[str, Any], limit: int) -> str:
 
 
 def _labels(numbers: Mapping[str, Any]) -> str:
+    if not numbers["error_labels"] and not any(numbers["scores"].values()):
+        return "labels: none yet: label export ..., or import --labels FILE"
     impacts = [str(impact) for impact in Impact]
     rows = [["labels", *impacts, "errors", "scores"]]
     for name, counts in numbers["labels"].items():

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pipeline.metrics.estimate import Estimate
 from pipeline.report.words import METRICS, ONE_NUMBER, by_span
 from pipeline.results import HEADLINE, SIDES, Result, StepReport, counted_labels
-from pipeline.terminal import columns_of
+from pipeline.terminal import columns_of, counted
 
 MEASURED = (*HEADLINE, "f1", "froc_area", "raw_agreement", "scored_share")
 """What is shown of one suite alone."""
@@ -19,7 +19,8 @@ MARK = "* better than the tuned judges: this metric proves nothing by itself"
 def result_table(result: Result) -> str:
     """The before/after table with intervals, the controls, the dimensions, the verdict and the cost."""
     labels = counted_labels(result.labels, result.outside_gpa)
-    about = f"Held-out testset: {result.traces} traces, {labels},\nread by {reader(result.model, result.simulated)}"
+    traces = counted(result.traces, "trace")
+    about = f"Held-out testset: {traces}, {labels},\nread by {reader(result.model, result.simulated)}"
     if result.sides:
         parts = [about, _headline(result), _controls(result), _dimensions(result), _steps(result), _verdict(result)]
     else:  # nothing was changed, so nothing was read
@@ -165,7 +166,7 @@ def verdict_line(result: Result) -> str:
     gain = with_interval(result.differences.get(name), "+")
     counts = [f"{len(said)} {state}" for state, said in result.conditions.items() if said]
     held = f"; conditions: {', '.join(counts)}" if counts else ""
-    return f"{result.verdict}: {name} {before} -> {after}, {gain}, {result.traces} traces{held}"
+    return f"{result.verdict}: {name} {before} -> {after}, {gain}, {counted(result.traces, 'trace')}{held}"
 
 
 def conditions(result: Result) -> list[tuple[str, str]]:
@@ -197,7 +198,7 @@ def _verdict(result: Result) -> str:
         lines.append(f"  in brackets: {INTERVAL}, of tuned - {result.before} or tuned - control")
     lines += [f"  {state:<6}  {condition}" for state, condition in conditions(result)]
     lines += [f"  {note}" for note in notes(result)]
-    return "\n".join([*lines, f"Cost: {result.usage.calls:,} calls, {result.usage.tokens:,} tokens, {cost}"])
+    return "\n".join([*lines, f"Cost: {counted(result.usage.calls, 'call')}, {result.usage.tokens:,} tokens, {cost}"])
 
 
 def short(estimate: Estimate | None) -> str:

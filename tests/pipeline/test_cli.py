@@ -621,5 +621,5 @@ def test_a_terminal_that_knows_few_letters(tmp_path: Path, encoding: str) -> Non
     process = start("import", path, "--out", tmp_path / "o\u00fct \u0416.jsonl", PYTHONIOENCODING=encoding)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
-    assert b"1 traces" in out
+    assert b"1 trace: 1 with labels" in out
     assert (tmp_path / "o\u00fct \u0416.jsonl").is_file()

@@ -44,7 +44,7 @@ def test_files_of_other_systems(tmp_path: Path, capsys: pytest.CaptureFixture[st
     (tmp_path / "spans.jsonl").write_text(json.dumps({**span, "attributes": {"input.value": "hi"}}))
     assert main(["convert", str(tmp_path / "spans.jsonl"), "--to", "mlflow", "--out", str(tmp_path / "out")]) == 0
     assert json.loads((tmp_path / "out").read_text())["info"]["trace_id"] == "tr-" + "a" * 32
-    assert "1 traces with 1 spans" in capsys.readouterr().out
+    assert "1 trace with 1 span and 0 labels" in capsys.readouterr().out
 
 
 def test_a_trace_that_holds_nothing_can_be_written(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import io
-import time
 from dataclasses import replace
 
 import pytest
@@ -13,7 +12,6 @@ from labeled_traces.simulated import rate, simulate
 from labeled_traces.trace import JSON, Span, SpanKind, Trace
 from pipeline.inspect.checks import TRACE_CHECKS, check
 from pipeline.inspect.contents import Contents, tokens_of
-from pipeline.inspect.passages import passages
 from pipeline.inspect.statistics import statistics
 from pipeline.inspect.text import statistics_text, warnings_text
 from pipeline.inspect.tree import head_text, tree_json, tree_text
@@ -189,102 +187,6 @@ def test_a_trace_cannot_steer_the_terminal() -> None:
     assert not {"\x1b", "\u202e", "\x9b"} & set(shown)
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("Here is my plan:\n1. look\n2. tell\n\nNow I look.", ["Here is my plan:\n1. look\n2. tell"]),
-        ("## To-do list\n- [ ] look\n  more\n- [x] tell", ["## To-do list\n- [ ] look\n  more\n- [x] tell"]),
-        ("1. look() -> a\n2. tell(a)\n<end_plan>", ["1. look() -> a\n2. tell(a)"]),
-        ("I plan to look.\nThen I tell.", []),
-        ("1. look\n2. tell", []),
-        ("Plan: 1) look 2) tell", ["Plan: 1) look 2) tell"]),
-        ("**My plan:** look\n- then tell\nSo:", ["**My plan:** look\n- then tell"]),
-        ("Your plan - the Gold one - ends today.", []),
-        ("The plan is expensive: 12 a month", []),
-        ("Plan – look, then tell", ["Plan – look, then tell"]),
-        ("My plan is to look, then tell.\nLooking.", ["My plan is to look, then tell."]),
-        ("Here’s the plan:\n\n1. look\n2. tell", ["Here’s the plan:\n\n1. look\n2. tell"]),
-        ("## Plan\nI look.\n\nThen I tell.\n## Result\nfound", ["## Plan\nI look.\n\nThen I tell."]),
-        ("## Plan\n\n## Result\nfound", []),
-        ("Steps:\n1. look\n2. tell\nSo:", ["Steps:\n1. look\n2. tell"]),
-        ("Steps: 1) look 2) tell", ["Steps: 1) look 2) tell"]),
-        ("To reset it, follow these steps:\n1. press\n2. wait", []),
-        ("<plan>look, then tell</plan> So:", ["look, then tell"]),
-        ("<plan>look</plan> No. <PLAN>tell</PLAN>", ["look", "tell"]),
-        ("Left:\n- [x] look\n- [ ] tell\nSo:", ["- [x] look\n- [ ] tell"]),
-        ("- [ ] look", []),
-        ("Plans: Basic, Gold and Platinum", []),
-        ("We compared the Gold plan with the Basic plan.", []),
-        ("plan " * 4000, []),
-    ],
-)
-def test_passages_that_call_themselves_a_plan(text: str, found: list[str]) -> None:
-    said = {"messages": [{"role": "assistant", "content": text}]}
-    trace = Trace("t", (replace(GOOD[0], outputs=None), replace(GOOD[1], outputs=said)))
-    assert passages(trace) == [("b", one) for one in found]
-
-
-def test_a_passage_stands_at_the_model_that_said_it() -> None:
-    said = {"messages": [{"role": "assistant", "content": "Plan: 1) look 2) tell"}]}
-    step = Span("n", "a", "model", SpanKind.CHAIN, outputs=said)
-    trace = Trace("t", (GOOD[0], step, replace(GOOD[1], parent_id="n", outputs=said)))
-    assert passages(trace) == [("b", "Plan: 1) look 2) tell")]
-
-
-LONG_TEXTS = ("word " * 60_000, "- [ ] a\n\n" * 20_000, f"<plan>{'word ' * 60_000}", f"{'word ' * 60_000}<plan></plan>")
-
-
-def test_a_long_text_takes_no_time_that_grows_with_its_square() -> None:
-    said = {"messages": [{"role": "assistant", "content": text} for text in LONG_TEXTS]}
-    started = time.process_time()
-    assert passages(Trace("t", (replace(GOOD[1], parent_id=None, outputs=said),))) == []
-    assert time.process_time() - started < 3
-
-
-def test_a_tool_for_todo_lists_is_a_passage() -> None:
-    trace = Trace("t", (GOOD[0], Span("c", "a", "TodoWrite", SpanKind.TOOL, inputs={"todos": ["look"]})))
-    assert passages(trace) == [("c", '{"todos": ["look"]}')]
-
-
-def test_the_answer_is_what_a_model_said_last_without_a_call() -> None:
-    """Not what a tool gave back, as in the state of a graph that died."""
-    tool = {"messages": [{"role": "user", "content": "go"}, {"role": "tool", "content": "40030.13978"}]}
-    node = Span("n", "a", "tools", SpanKind.CHAIN, outputs=tool)
-    dead = replace(GOOD[0], outputs=None)
-    assert contents(dead, replace(GOOD[1], outputs=CALLS), node).answer == ""
-    assert contents(dead, GOOD[1], node).answer == "x"
-    assert contents(replace(dead, status="ERROR"), GOOD[1], node).answer == "", "what it said before it failed"
-    state = {"messages": [*tool["messages"], {"role": "assistant", "content": "done"}]}
-    assert contents(replace(GOOD[0], outputs=state)).answer == "done"
-
-
-def test_the_arguments_and_the_result_of_a_function_name_goal_and_answer() -> None:
-    asked = {"question": "find it", "limit": 3, "system": "You find things."}
-    one = contents(replace(GOOD[0], inputs=asked, outputs={"answer": "found", "cost": 2}))
-    assert (one.goal, one.answer) == ("find it", "found")
-    two = contents(replace(GOOD[0], inputs={"task": "a b", "query": "c d"}, outputs={"rows": [1]}))
-    assert (two.goal, two.answer) == ('{"task": "a b", "query": "c d"}', '{"rows": [1]}')
-
-
-def test_the_answer_is_that_of_the_agent_itself() -> None:
-    """Not of one below it that came later."""
-    below = [Span("s", "a", "sub", SpanKind.AGENT), Span("c", "s", "m", SpanKind.LLM, outputs="a part")]
-    assert contents(replace(GOOD[0], outputs=None), GOOD[1], *below).answer == "x"
-
-
-@pytest.mark.parametrize("kind", [SpanKind.TOOL, SpanKind.RETRIEVER, SpanKind.EMBEDDING])
-def test_what_is_no_run_has_no_goal_and_no_answer(kind: SpanKind) -> None:
-    alone = contents(replace(GOOD[0], kind=kind))
-    assert (alone.goal, alone.answer) == ("", "")
-
-
-def test_turns_of_a_history_that_does_not_begin_with_the_goal_do_not_count() -> None:
-    history = {"messages": [*ASKED["messages"], {"role": "user", "content": "Now proceed and carry out this plan."}]}
-    call = replace(GOOD[1], inputs=history)
-    assert contents(GOOD[0], call).user_turns == 0
-    assert contents(replace(GOOD[0], inputs="go"), call).user_turns == 2, "it begins with the goal"
-
-
 def test_a_goal_of_several_turns_says_so() -> None:
     assert "goal: find it" in head_text(contents(*GOOD), Terminal())
     second = Span("v", "a", "user", SpanKind.CHAIN, inputs="and now?")
@@ -313,6 +215,16 @@ def test_no_id_is_cut() -> None:
 
 UUID = "01a22bf4-5c32-72a3-811a-77d92841e07a"
 LONG = f"{'word ' * 40}{UUID} end"
+
+
+def test_a_data_set_without_a_label_has_no_table_of_zeros() -> None:
+    shown = statistics_text(statistics([contents(*GOOD)]), LIMIT, Terminal())
+    assert "labels: none yet" in shown
+    assert "tool_calling" not in shown
+    scored = contents(*GOOD, scores=(ScoreLabel("tool_calling", 1),))
+    assert "tool_calling" in statistics_text(statistics([scored]), LIMIT, Terminal())
+    outside = contents(*GOOD, errors=(replace(error("a"), dimensions=()),))
+    assert "data set without an error label" not in {warned.kind for warned in check([outside])}
 
 
 def test_a_label_is_shown_whole_below_the_tree() -> None:
