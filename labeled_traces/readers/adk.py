@@ -22,6 +22,7 @@ from labeled_traces.task_group import task_group
 from labeled_traces.trace import JSON, TraceError
 
 _ACCEPTED = "accepted are sessions {id, app_name, events} and evaluation sets {eval_set_id, eval_cases}"
+NO_CASE = "evaluation set without a case"
 NO_RUN = "expected conversation of an evaluation set: no run"
 _EXPECTED = ("rubrics", "final_session_state")
 """What a case of an evaluation set says of the right answer beside its conversation."""
@@ -45,6 +46,7 @@ def read(paths: Sequence[Path], options: ReadOptions) -> Iterator[tuple[str, Lab
     options.refuse_labels()
     for where, record in read_files(paths, options.report):
         cases = either(record, "eval_cases") if isinstance(record, dict) else None
+        options.report.add(NO_CASE, where, cases == [])
         for number, item in enumerate(cases if isinstance(cases, list) else [record]):
             place = where if item is record else f"{where}, eval_cases[{number}]"
             try:

@@ -75,7 +75,7 @@ def team_spans(turns: Sequence[Turn], goal: JSON, prompts: Mapping[str, JSON] | 
 
     Whom another agent asked (`Orchestrator (-> WebSurfer)`) answers as an AGENT span below that turn; its input is that
     turn's text, which is not repeated. A terminal is a tool that ran what the turn before it said. What a person said
-    first is the goal, else it is `goal`.
+    first is the goal, else it is `goal`; where that is not in what they said, both are.
 
     Args:
         prompts: the system prompt of each agent; they stand in the root's input.
@@ -98,9 +98,12 @@ def team_spans(turns: Sequence[Turn], goal: JSON, prompts: Mapping[str, JSON] | 
             if called := _ASKED.search(speaker):
                 asked[_plain(called[1])] = span_id
         spans.append(span)
+    about: dict[str, JSON] = {"agents": dict(prompts)} if prompts else {}
     if turns and _plain(turns[0].speaker) in _PEOPLE:
-        goal = turns[0].content
-    inputs = {"task": goal, "agents": dict(prompts)} if prompts else goal
+        said = turns[0].content
+        about |= {"question": goal} if goal and str(goal) not in str(said) else {}
+        goal = said
+    inputs = {"task": goal, **about} if about else goal
     return [Span(ROOT, None, "team", SpanKind.AGENT, inputs=inputs, outputs=_last_answer(turns)), *spans]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from labeled_traces.dataset import Dataset
 from labeled_traces.readers import read, sniff
-from labeled_traces.readers.adk import NO_RUN
+from labeled_traces.readers.adk import NO_CASE, NO_RUN
 from labeled_traces.readers.report import ReadReport
 from labeled_traces.trace import JSON, TraceError
 
@@ -125,6 +125,13 @@ def test_an_evaluation_set(tmp_path: Path) -> None:
     assert report.counts[NO_RUN] == 1
     assert report.stripped["eval_cases.rubrics"] == 1
     assert "eval_cases[1]: holds no recorded conversation" in "\n".join(report.lines())
+
+
+def test_an_evaluation_set_without_cases_is_told(tmp_path: Path) -> None:
+    case = {"eval_id": "e", "conversation": [{"user_content": {"parts": [{"text": "go"}]}}]}
+    sets = [{"eval_set_id": "a", "eval_cases": []}, {"eval_set_id": "b", "eval_cases": [case]}]
+    rows, report = imported(tmp_path / "a.json", sets)
+    assert (rows.ids, report.counts[NO_CASE]) == (("b:e",), 1)
 
 
 def test_a_session_without_events_says_what_would_be_read(tmp_path: Path) -> None:

@@ -50,7 +50,8 @@ def test_what_a_sub_agent_or_a_person_said_last_is_no_answer(speakers: tuple[str
 
 
 def test_what_a_person_said_first_is_the_goal() -> None:
-    assert team("human", "Lead").by_id["run"].inputs == "human says"
+    assert team("human", "Lead", goal="says").by_id["run"].inputs == "human says"
+    assert team("human", "Lead").by_id["run"].inputs == {"task": "human says", "question": "Find it."}
     assert team("Lead").by_id["run"].inputs == "Find it."
     assert speaker_of(team("Lead (-> Web)"), "step-0") == "Lead"
 
