@@ -65,7 +65,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
     with RowFile(args.out) as file:
 
         def fill(rows: Iterator[tuple[str, LabeledTrace]], said: ReadReport) -> RowFile:
-            with progress_of_reading(args, said, lambda: f"{len(file):,} traces"):
+            with progress_of_reading(args, said, lambda: counted(len(file), "trace")):
                 return file.fill(rows, lambda twice: said.add(TWICE, twice), said.leave_out, tally.add)
 
         _, report = read_traces_into(args, fill)
@@ -112,10 +112,11 @@ def _label_lines(counts: Mapping[str, Any], unmapped: Counter[str]) -> list[str]
     lines = [counted_labels(inside, counts["outside_gpa"])]
     if inside:
         lines[-1] += "; by dimension, one of several counts in each:"
-        lines += [f"  {name}: {n} labels" for name, n in counts["dimensions"].items()]
+        lines += [f"  {name}: {counted(n, 'label')}" for name, n in counts["dimensions"].items()]
     if counts["errors"] < counts["labels"]:
         lines.append(
-            f"  {counts['labels']} labels are about {counts['errors']} errors: several raters saw the same one"
+            f"  {counted(counts['labels'], 'label')} are about {counted(counts['errors'], 'error')}: several raters "
+            "saw the same one"
         )
     if unmapped:
         names = ", ".join(f"{name!r} {count} x" for name, count in unmapped.most_common())

@@ -98,7 +98,7 @@ def _lengths(numbers: Mapping[str, Any], limit: int) -> str:
 
 def _labels(numbers: Mapping[str, Any]) -> str:
     if not numbers["error_labels"] and not any(numbers["scores"].values()):
-        return "labels: none yet: label export ..., or import --labels FILE"
+        return "no labels yet: gpa-judges label export, or import --labels FILE"
     impacts = [str(impact) for impact in Impact]
     rows = [["labels", *impacts, "errors", "scores"]]
     for name, counts in numbers["labels"].items():

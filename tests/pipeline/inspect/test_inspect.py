@@ -219,7 +219,7 @@ LONG = f"{'word ' * 40}{UUID} end"
 
 def test_a_data_set_without_a_label_has_no_table_of_zeros() -> None:
     shown = statistics_text(statistics([contents(*GOOD)]), LIMIT, Terminal())
-    assert "labels: none yet" in shown
+    assert "no labels yet" in shown
     assert "tool_calling" not in shown
     scored = contents(*GOOD, scores=(ScoreLabel("tool_calling", 1),))
     assert "tool_calling" in statistics_text(statistics([scored]), LIMIT, Terminal())
