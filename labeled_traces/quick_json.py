@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from contextlib import suppress
 
 import orjson
 
@@ -25,10 +26,8 @@ def loads(text: str) -> JSON:
         RecursionError: nested too deeply.
     """
     if len(text) < _LONG or not _has_long_number(text.encode("utf-8", "surrogatepass")):
-        try:
+        with suppress(orjson.JSONDecodeError):
             return orjson.loads(text)
-        except orjson.JSONDecodeError:
-            pass
     return json.loads(text)
 
 
@@ -39,10 +38,8 @@ def dumps(value: JSON) -> bytes:
         TypeError, ValueError: a value that JSON does not have (NaN, a set ...).
     """
     if _is_finite(value):
-        try:
+        with suppress(orjson.JSONEncodeError):  # beyond 64 bits, a lone surrogate, deep, or none of JSON's values
             return orjson.dumps(value, option=_PLAIN)
-        except orjson.JSONEncodeError:  # beyond 64 bits, a lone surrogate, deep, or none of JSON's values
-            pass
     return json.dumps(value, allow_nan=False).encode()
 
 

@@ -7,6 +7,7 @@ import json
 import re
 import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 
@@ -151,14 +152,9 @@ def _read(raw: str) -> JSON:
     """A value in a text as what it means; as it stands if it is no literal."""
     text = raw.strip()
     for plain in (text, text.replace("\\", "")):
-        try:
+        with suppress(ValueError, RecursionError):
             return json.loads(plain)
-        except (ValueError, RecursionError):
-            pass
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                return ast.literal_eval(plain)
-        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-            pass
+        with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.literal_eval(plain)
     return text.strip("\\\"'")
