@@ -44,6 +44,7 @@ rater, time. Or a score (0-3, 3 is no error) with one dimension. Or `none` as ca
 no error.
 
 What was repaired or left out is counted by kind; it is an error only if nothing could be read, or with --strict.
+A row of a table of labels that cannot be read is one, unless --allow-missing: nobody wants to lose labels.
 Whatever the files hold of the answer (gold answers, rewards, annotator notes) is kept apart and never shown to a judge.
 """
 

@@ -43,6 +43,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     send.add_argument("--raters", nargs="+", default=[], metavar="NAME", help="who labels: each gets a review queue")
     said = "show raters what judges said (judgments.jsonl of evaluate): labels made so are biased towards it"
     send.add_argument("--with-verdicts", type=Path, metavar="FILE", help=said)
+    said = (
+        "labels in a table that cannot be read, or of traces that are not there, are counted and listed, else an error"
+    )
+    take.add_argument("--allow-missing", action="store_true", help=said)
     take.add_argument("--out", type=Path, required=True, metavar="FILE", help="the file to write (JSON Lines)")
 
 
@@ -113,7 +117,7 @@ def _import(args: argparse.Namespace, out: Output) -> None:
     from pipeline.labelling.table import read_table
 
     data = Dataset.load(args.data)
-    options = ReadOptions(load_taxonomy(args.taxonomy))
+    options = ReadOptions(load_taxonomy(args.taxonomy), allow_missing=args.allow_missing)
     if args.table is not None:
         place, pairs = f"table {args.table.name}", read_table(tuple(data), args.table, options)
     else:

@@ -42,7 +42,8 @@ def add_reading(parser: argparse.ArgumentParser, files: str = "files or folders:
     parser.add_argument(
         "--allow-missing",
         action="store_true",
-        help="labels of traces that are not there are counted and listed, else an error",
+        help="labels of traces that are not there, and rows of a table of labels that cannot be read, are counted and "
+        "listed, else an error",
     )
     parser.add_argument("--strict", action="store_true", help="stop at the first record or file that cannot be read")
 

@@ -40,6 +40,21 @@ def unread(options: ReadOptions, error: TraceError, where: str, trace_id: str) -
     _list(options.report, where, trace_id, str(error).removeprefix(where).lstrip(":, "))
 
 
+def refuse_unread(options: ReadOptions, bad: Sequence[str]) -> None:
+    """To be called when all is read, with what is wrong with the rows of tables that cannot be read.
+
+    Raises:
+        TraceError: there are such rows, and `options.allow_missing` does not say that they are to be counted only.
+    """
+    if not bad or options.allow_missing:
+        return
+    shown = "".join(f"\n  {one}" for one in bad[:_SHOWN])
+    more = f", the first {_SHOWN}" if len(bad) > _SHOWN else ""
+    said = "1 label cannot" if len(bad) == 1 else f"{len(bad):,} labels cannot"
+    accepted = "accepted are labels that can be read, or --allow-missing, which leaves the others out and counts them"
+    raise TraceError(f"{said} be read: {accepted}{more}:{shown}")
+
+
 def refuse_unknown(options: ReadOptions, unknown: Iterable[Unknown], read: Sequence[str] = ()) -> None:
     """To be called when all traces are read, with the labels that none of them took. `read`: the ids of the traces.
 

@@ -18,14 +18,15 @@ from labeled_traces.label import SCORES, Impact
 from labeled_traces.readers.files.records import first_record
 from labeled_traces.readers.files.tables import SUFFIXES, TEXTS, refuse_spreadsheet, table_rows
 from labeled_traces.readers.labels import table_cells as cells
-from labeled_traces.readers.labels.joining import Unknown, id_forms, refuse_unknown, unread
+from labeled_traces.readers.labels.joining import Unknown, id_forms, refuse_unknown, refuse_unread, unread
 from labeled_traces.readers.labels.table_columns import TableForm, assign, recognised
 from labeled_traces.readers.labels.table_labels import TableLabel, labelled
 from labeled_traces.readers.mending.repair import mend_value
-from labeled_traces.readers.report import LABEL, ReadOptions
+from labeled_traces.readers.report import LABEL, ReadOptions, ReadReport
 from labeled_traces.trace import JSON, TraceError
 
 T = TypeVar("T")
+NO_TIME = "label whose time cannot be read, kept without one"
 NOT_SCORED = "dimension to which no score was given, passed over"
 
 
@@ -48,11 +49,13 @@ def is_table(path: Path, role: Callable[[JSON], str | None], form: TableForm | N
 
 @dataclass
 class LabelTable:
-    """What was said, by trace id as the table writes it. `lost`: ids of traces of which a row could not be read."""
+    """What was said, by trace id as the table writes it. `lost`: ids of traces of which a row could not be read.
+    `unread`: what is wrong with these rows."""
 
     options: ReadOptions
     by_trace: dict[str, list[TableLabel]] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
+    unread: list[str] = field(default_factory=list)
     _taken: dict[str, str] = field(default_factory=dict)
     """Trace id of the table -> the trace that took its labels."""
 
@@ -85,7 +88,8 @@ class LabelTable:
             raise TraceError(f"no row of the labels can be read; first: {report.examples[LABEL][0]}")
 
     def join(self, rows: Iterable[tuple[str, LabeledTrace]]) -> Iterator[tuple[str, LabeledTrace]]:
-        """The rows with their labels. Raises: TraceError, labels that fit two traces or, when all are read, none."""
+        """The rows with their labels. Raises: TraceError, labels that fit two traces or, when all are read, none;
+        rows that cannot be read."""
         read: list[str] = []
         forms: dict[str, set[str]] = {}
         for trace_id in self.by_trace:
@@ -100,7 +104,8 @@ class LabelTable:
             if taken:
                 self.options.report.labelled.add(own)
             lost = not self.lost.isdisjoint(taken)
-            yield place, (labelled(row, said, lost, self.options) if taken else row)
+            yield place, (labelled(row, said, lost, self.options, self.unread) if taken else row)
+        refuse_unread(self.options, self.unread)
         left = ((name, said) for name, said in self.by_trace.items() if said and name not in self._taken)
         refuse_unknown(self.options, (Unknown(said[0].where, name, len(said)) for name, said in left), read)
 
@@ -127,6 +132,7 @@ class LabelTable:
                 known.append(said)
         except TraceError as error:
             unread(self.options, error, where, trace_id)
+            self.unread.append(str(error))
             self.lost.add(trace_id)
 
 
@@ -191,11 +197,20 @@ def _said(
         description=words("description"),
         evidence=words("evidence"),
         rater=words("rater", cells.named),
-        time=cell("time", cells.time),
+        time=_time(cell, options.report),
         score=score,
         is_error=is_error,
         nothing=is_none and score is None,
     )
+
+
+def _time(cell: Callable[[str, Callable[[JSON], float | None]], float | None], report: ReadReport) -> float | None:
+    """When it was said. A label without its time is still a label. Raises: TraceError, if the read is strict."""
+    try:
+        return cell("time", cells.time)
+    except TraceError as error:
+        report.leave_out(error, NO_TIME)
+        return None
 
 
 def _check(where: str, row: tuple[bool, int | None, Sequence[str], bool]) -> None:

@@ -34,8 +34,11 @@ class TableLabel:
     nothing: bool = False
 
 
-def labelled(row: LabeledTrace, said: Sequence[TableLabel], lost: bool, options: ReadOptions) -> LabeledTrace:
-    """The row with these labels beside its own. `lost`: something that was said of it could not be read."""
+def labelled(
+    row: LabeledTrace, said: Sequence[TableLabel], lost: bool, options: ReadOptions, bad: list[str]
+) -> LabeledTrace:
+    """The row with these labels beside its own. `lost`: something that was said of it could not be read; `bad` gets
+    what is wrong with what cannot be read here."""
     errors = list(row.errors)
     scores = {(score.dimension, score.rater): score for score in row.scores}
     reasons: dict[tuple[str, str], str] = {}
@@ -56,6 +59,7 @@ def labelled(row: LabeledTrace, said: Sequence[TableLabel], lost: bool, options:
                 reasons[one.dimensions[0], one.rater] = one.description
         except TraceError as damage:
             unread(options, damage, one.where, row.trace_id)
+            bad.append(str(damage))
             lost = True
     given = [(score, reasons.get(key, "")) for key, score in scores.items()]
     placed = {name for error in errors if error.category != NOT_PLACED for name in error.dimensions}

@@ -261,6 +261,9 @@ def test_cells_of_several_lines_come_back_and_a_bad_row_is_told_in_the_users_fil
         writer.writeheader()
         writer.writerows([{**first, "category": "none"}, {**second, "dimensions": "TC", "impact": "severe"}])
     code, said = command("import", data, "--table", table, "--out", out)
+    assert (code, out.exists()) == (2, False), "no label is lost unasked"
+    assert f"{table}, row 3, column 'impact': impact 'severe' is unknown" in said["error"]["message"]
+    code, said = command("import", data, "--table", table, "--out", out, "--allow-missing")
     assert code == 0
     assert Dataset.load(out)["t"].clean == "unknown", "what ann said of it is not known whole"
     assert str(table) in json.dumps(said["warnings"])

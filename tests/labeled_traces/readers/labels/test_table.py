@@ -132,7 +132,7 @@ def test_an_id_that_may_be_two_is_an_error_unless_one_is_written_so(tmp_path: Pa
     data, _ = with_labels(tmp_path, [{"trace_id": other, "dimension": "TC"}])
     assert [len(row.errors) for row in data] == [0, 1]
     Dataset([trace("t", upper, other)]).save(tmp_path / "data.jsonl")
-    data, report = with_labels(tmp_path, [{"trace_id": "t", "span_id": number, "dimension": "TC"}])
+    data, report = with_labels(tmp_path, [{"trace_id": "t", "span_id": number, "dimension": "TC"}], allow_missing=True)
     assert f"{number!r} may be {other!r} and {upper!r}" in report.examples[LABEL][0]
     assert data["t"].clean == "unknown"
 
@@ -187,7 +187,7 @@ def test_steps_of_a_trace_without_numbered_ones_are_its_spans_in_order(folder: P
     assert [error.span_id for error in data[A].errors] == [STEP, None]
     assert report.counts["step counted over the spans of its trace, which has no numbered steps"] == 1
     both = [{"trace_id": "chat", "span_id": "step-2", "step": 1, "dimension": "TC"}]
-    _, report = with_labels(folder, both, TableForm(steps_from=0))
+    _, report = with_labels(folder, both, TableForm(steps_from=0), allow_missing=True)
     assert "the span 'step-2' is not the step, which is 'step-1'" in report.examples[LABEL][0]
 
 
@@ -206,9 +206,6 @@ def test_steps_of_a_trace_without_numbered_ones_are_its_spans_in_order(folder: P
         ({"dimensions": "none", "span_id": STEP}, "says `none` and marks an error"),
         ({"dimensions": ""}, "says nothing: accepted are a category, dimensions, a score"),
         ({"dimensions": "", "span_id": STEP}, "an error of no kind: accepted is a category or dimensions"),
-        ({"time": "yesterday"}, "column 'time': 'yesterday' is no time: accepted are ISO 8601"),
-        ({"time": -1}, "column 'time': '-1' is no time"),
-        ({"time": "45808.5"}, "column 'time': '45808.5' counts days, as spreadsheets do: accepted is ISO 8601"),
         ({"rater": {"name": "ann"}}, "column 'rater': is dict: accepted is a text"),
         ({"span_id": [ROOT, STEP]}, "column 'span_id': is list: accepted is a text, in a row of its own"),
         ({"span_id": True}, "column 'span_id': is True: accepted is an id"),
@@ -219,10 +216,29 @@ def test_a_bad_row_names_file_row_column_and_what_is_accepted(folder: Path, cell
     rows = [{"trace_id": A, "dimensions": "TC"}, {"trace_id": B, "dimensions": "TC", **cells}]
     with pytest.raises(TraceError, match=rf"labels\.jsonl, line 2(, |: ).*{message}"):
         with_labels(folder, rows, strict=True)
-    data, report = with_labels(folder, rows)
+    with pytest.raises(TraceError, match=rf"1 label cannot be read: .*--allow-missing.*\n.*line 2(, |: ).*{message}"):
+        with_labels(folder, rows)
+    data, report = with_labels(folder, rows, allow_missing=True)
     assert len(data[A].errors) == 1
     assert data[B].clean == "unknown"
     assert report.counts[LABEL] == len(report.unjoined) == 1
+
+
+@pytest.mark.parametrize(
+    ("time", "message"),
+    [
+        ("yesterday", "'yesterday' is no time: accepted are ISO 8601"),
+        (-1, "'-1' is no time"),
+        ("45808.5", "'45808.5' counts days, as spreadsheets do: accepted is ISO 8601"),
+    ],
+)
+def test_a_label_is_kept_without_a_time_that_cannot_be_read(folder: Path, time: JSON, message: str) -> None:
+    rows = [{"trace_id": A, "dimensions": "TC", "time": time}]
+    data, report = with_labels(folder, rows)
+    assert [error.time for error in data[A].errors] == [None]
+    assert message in report.examples["label whose time cannot be read, kept without one"][0]
+    with pytest.raises(TraceError, match=f"line 1, column 'time': {message}"):
+        with_labels(folder, rows, strict=True)
 
 
 @pytest.mark.parametrize(
@@ -328,7 +344,7 @@ def test_a_dimension_that_was_not_scored_is_no_error(folder: Path) -> None:
     rows = "".join(
         f"{A},{cells}\n" for cells in ("TC,2,", "PQ,,", "PA,N/A,no plan", "GF,nan,", "LC,,reads odd", "EE,none,")
     )
-    data, report = with_labels(folder, f"trace_id,dimension,score,comment\n{rows}")
+    data, report = with_labels(folder, f"trace_id,dimension,score,comment\n{rows}", allow_missing=True)
     assert [(score.dimension, score.score) for score in data[A].scores] == [("tool_calling", 2)]
     assert [error.dimensions for error in data[A].errors] == [("tool_calling",)]
     assert report.counts["dimension to which no score was given, passed over"] == 4
@@ -406,7 +422,7 @@ def test_of_two_scores_of_one_rater_the_newest_is_kept(folder: Path) -> None:
     data, report = with_labels(folder, [{**score, "score": 1, "time": 20}, {**score, "score": 3, "time": 10}])
     assert data[A].scores == (ScoreLabel("tool_calling", 1, "ann", 20.0),)
     assert report.counts["score given again, the newest kept"] == 1
-    data, report = with_labels(folder, [{**score, "score": 1}, {**score, "score": 3}])
+    data, report = with_labels(folder, [{**score, "score": 1}, {**score, "score": 3}], allow_missing=True)
     assert "ann scored tool_calling 1 before and 3 here" in report.examples[LABEL][0]
 
 
