@@ -2,7 +2,7 @@
 
 - `majority`: what more than half of those who read the whole run marked at the same span in the same dimension; the
   impact and each score are the median, of two middle ones the worse. Where as many marked an error as did not, the
-  trace becomes `partial`: a finding there is neither right nor wrong.
+  trace becomes `partial`: a finding there is neither right nor wrong, and nobody's score says that there is no error.
 - `union`: what anyone marked; the worst impact and score.
 - `newest`: what the rater said who read the run last; of each dimension the newest score.
 - `rater:NAME`: what this rater said. A trace that they did not read counts as one that nobody looked at.
@@ -18,7 +18,7 @@ from statistics import median_high, median_low
 from typing import TypeAlias
 
 from labeled_traces.dataset import Dataset, LabeledTrace
-from labeled_traces.label import NOT_PLACED, ErrorLabel, Impact, ScoreLabel, not_placed
+from labeled_traces.label import NOT_PLACED, SCORES, ErrorLabel, Impact, ScoreLabel, not_placed
 from labeled_traces.names import did_you_mean
 from labeled_traces.trace import TraceError
 
@@ -79,10 +79,11 @@ def _raters_are(names: Sequence[str]) -> str:
 
 def _reduced(row: LabeledTrace, rule: str) -> LabeledTrace:
     readers = whole_run(row)
+    tied = _tied(row, len(readers)) if rule == "majority" else set()
     if rule in ("majority", "union"):
         least = len(readers) // 2 + 1 if rule == "majority" else 1
         errors = _common(marked(row), least, rule)
-        scores = _scores(row, rule)
+        scores = [one for one in _scores(row, rule) if one.dimension not in tied or one.score < max(SCORES)]
         kept = (rule,) if readers else ()
     else:
         voice = _newest(row, readers) if rule == "newest" else rule.removeprefix(_OF)
@@ -98,14 +99,14 @@ def _reduced(row: LabeledTrace, rule: str) -> LabeledTrace:
         errors=(*errors, *not_placed(errors, [(score, reasons.get((score.dimension,), "")) for score in scores])),
         scores=tuple(scores),
         raters=kept,
-        clean="partial" if rule == "majority" and _is_tied(row, len(readers)) else clean,
+        clean="partial" if tied else clean,
     )
 
 
-def _is_tied(row: LabeledTrace, readers: int) -> bool:
-    """Whether as many of its readers marked an error as did not."""
-    _, marks = _marks(marked(row))
-    return any(2 * len(found) == readers for found in marks.values())
+def _tied(row: LabeledTrace, readers: int) -> set[str]:
+    """Of what as many of its readers marked an error as did not: dimensions, and categories outside GPA."""
+    parts, marks = _marks(marked(row))
+    return {part for own in parts for part, key in own.items() if 2 * len(marks[key]) == readers}
 
 
 def _common(errors: Sequence[ErrorLabel], least: int, voice: str) -> list[ErrorLabel]:

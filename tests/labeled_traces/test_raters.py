@@ -58,6 +58,9 @@ def test_where_half_of_the_raters_saw_an_error_a_finding_is_neither_right_nor_wr
     (kept,) = reduce_all([row(both)], "majority")
     assert ([error.span_id for error in kept.errors], kept.clean) == (["a"], "partial")
     assert reduce_all([kept], "majority") == [kept]
+    best = [ScoreLabel(TC, 3, "bob"), ScoreLabel(TS, 3, "bob")]
+    (scored,) = reduce_all([row([mark("ann", "a", TC)], "bob", scores=best)], "majority")
+    assert ([score.dimension for score in scored.scores], scored.is_clean_of((TC,))) == ([TS], False)
 
 
 def test_union_is_what_anyone_marked() -> None:
