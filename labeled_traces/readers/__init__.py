@@ -35,6 +35,7 @@ from labeled_traces.readers import (
 )
 from labeled_traces.readers.files.records import SUFFIXES, expand, first_record
 from labeled_traces.readers.files.tables import TEXTS
+from labeled_traces.readers.labels.joining import LabelsError
 from labeled_traces.readers.labels.table import LabelTable, is_table
 from labeled_traces.readers.labels.table_columns import TableForm
 from labeled_traces.readers.mending.original import restore
@@ -241,7 +242,7 @@ def _one_of(files: Sequence[Path]) -> Iterator[None]:
         yield
     except TraceError as error:
         others = len(files) - 1
-        if not others:
+        if not others or isinstance(error, LabelsError):
             raise
         said = "1 other file was given" if others == 1 else f"{others:,} other files were given"
         raise TraceError(f"{error} ({said})") from error

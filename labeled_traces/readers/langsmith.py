@@ -20,8 +20,8 @@ from labeled_traces.dataset import LabeledTrace
 from labeled_traces.json_values import decoded, first, get
 from labeled_traces.readers.files.records import read_files
 from labeled_traces.readers.files.span_store import SpanStore
-from labeled_traces.readers.labels.feedback import NO_PERSON, Feedback, Said, as_assessments
-from labeled_traces.readers.labels.mlflow import label
+from labeled_traces.readers.labels.feedback import Feedback, Said, as_assessments
+from labeled_traces.readers.labels.mlflow import NO_PERSON, label
 from labeled_traces.readers.mending.agents import with_agents
 from labeled_traces.readers.mending.answer_hints import note_answers
 from labeled_traces.readers.mending.repair import build_trace, mend_value

@@ -41,7 +41,18 @@ formats (--format NAME, where the first records do not show it; files: JSON, JSO
 A table of labels has a row for each thing that somebody said, with these columns, in any order and under other names
 too (--columns): trace_id; span_id or step; category, or dimensions; impact (low, medium, high), description, evidence,
 rater, time. Or a score (0-3, 3 is no error) with one dimension. Or `none` as category: the rater read the run and found
-no error.
+no error. Columns are also recognised by these names, with any case, spaces or hyphens in them:
+  trace_id     trace, run_id, run, trajectory_id, trajectory
+  span_id      span, location, error_span, span_ids
+  step         step_number, step_index, step_id, mistake_step, turn, message_index
+  dimensions   dimension, gpa_dimension, gpa_dimensions
+  category     error_category, failure_category, error_type, failure_type, label
+  impact       severity, error_impact
+  description  rationale, explanation, comment, comments, reason, notes, note, details
+  evidence     quote, quoted, snippet
+  rater        annotator, labeler, labeller, reviewer, author, annotated_by, source_id, who
+  time         timestamp, created_at, updated_at, labeled_at, annotated_at, date, create_time, when
+  score        rating, grade
 
 What was repaired or left out is counted by kind; it is an error only if nothing could be read, or with --strict.
 A row of a table of labels that cannot be read is one, unless --allow-missing: nobody wants to lose labels.

@@ -22,6 +22,10 @@ is neither right nor wrong), union, newest (by the times of labels), rater:NAME
 In an experiment file:  data: {path: data.jsonl, raters: majority}
 """
 _SHOWN = 10
+_UNNAMED = (
+    "Labels that name no rater count as those of one. To tell raters apart: a column `rater` in the table of labels, "
+    "--raters NAME of `label export`, or in MLflow the source of each assessment."
+)
 _NAMED = 20
 
 
@@ -77,12 +81,13 @@ def _tables(found: Agreement) -> str:
     read = ", ".join(f"{_named(name)} {count}" for name, count in readers[:_NAMED])
     read += f" and {len(readers) - _NAMED} more raters" if len(readers) > _NAMED else ""
     head = f"whole runs read: {read or 'nobody is named'}; by two or more: {found.traces}"
+    unnamed = [_UNNAMED] if "" in found.read else []
     if not found.pairs:
         alone = "two or more have labelled, but no trace twice" if len(found.read) > 1 else "one rater alone"
         why = alone if found.read else "nobody has labelled"
-        return f"{head}\n\n{why}: there is nothing to compare"
+        return "\n\n".join([head, *unnamed, f"{why}: there is nothing to compare"])
     cells = [[name, *map(_cell, _agreement(parts))] for name, parts in found.agreement.items()]
-    lines = [head, "", columns([["all raters", "same verdict", "alpha", "alpha of spans"], *cells])]
+    lines = [head, *unnamed, "", columns([["all raters", "same verdict", "alpha", "alpha of spans"], *cells])]
     total = found.agreement["total"]
     ordinal = [
         f"{what} {_cell(total[key])}" for what, key in (("worst impact", "impact_alpha"), ("scores", "score_alpha"))

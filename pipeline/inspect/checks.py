@@ -165,9 +165,9 @@ TRACE_CHECKS: Mapping[str, tuple[Find, str]] = {
         _no_words,
         "the text matcher and the search for better prompts learn from its words: have the rater write a sentence",
     ),
-    "score below the best without an error label": (
+    "score below the best, and no error that somebody marked": (
         _score_alone,
-        "there is an error that nobody has described: have the rater say which, and where",
+        "it counts as an error without a span, of the category `not placed`: have the rater say which it is, and where",
     ),
     "trace that does not fit the limit": (
         _too_long,

@@ -16,7 +16,6 @@ from labeled_traces.readers.labels.mlflow import ERROR, NO_ERROR, PREFIX
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.trace import JSON, TraceError
 
-NO_PERSON = "feedback that no person gave, not read as a label"
 NO_CATEGORY = "person's feedback that is no category of the taxonomy, left out"
 _YES, _NO = ("true", "yes", "1"), ("false", "no", "0")
 

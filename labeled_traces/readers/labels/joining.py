@@ -19,6 +19,10 @@ _COMPARED = 2_000
 """Ids among which one is looked for that may be meant."""
 
 
+class LabelsError(TraceError):
+    """Labels that are not read or join no trace: it is about all traces, not about one of their files."""
+
+
 @dataclass(frozen=True)
 class Unknown:
     """`labels` of a trace that was not read, as the source names it, and the place of the first."""
@@ -52,7 +56,7 @@ def refuse_unread(options: ReadOptions, bad: Sequence[str]) -> None:
     more = f", the first {_SHOWN}" if len(bad) > _SHOWN else ""
     said = "1 label cannot" if len(bad) == 1 else f"{len(bad):,} labels cannot"
     accepted = "accepted are labels that can be read, or --allow-missing, which leaves the others out and counts them"
-    raise TraceError(f"{said} be read: {accepted}{more}:{shown}")
+    raise LabelsError(f"{said} be read: {accepted}{more}:{shown}")
 
 
 def refuse_unknown(options: ReadOptions, unknown: Iterable[Unknown], read: Sequence[str] = ()) -> None:
@@ -72,7 +76,7 @@ def refuse_unknown(options: ReadOptions, unknown: Iterable[Unknown], read: Seque
         meant = did_you_mean(first.trace_id, read[:_COMPARED]) or (f"; a trace is {read[0]!r}" if read else "")
         if re.fullmatch(r"[0-9.,]+[eE]\+[0-9]+", first.trace_id):
             meant = "; a spreadsheet has cut digits off: write ids as text"
-        raise TraceError(
+        raise LabelsError(
             f"{first.where}: labels of {first.trace_id!r}, which is no trace that was read ({said}{of}){meant}: "
             "accepted are labels of the traces that are read, or --allow-missing, which leaves the others out and "
             "counts them"

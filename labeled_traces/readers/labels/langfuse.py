@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.json_values import either, first
-from labeled_traces.readers.labels.feedback import NO_PERSON, Feedback, Said, as_assessments
-from labeled_traces.readers.labels.mlflow import label
+from labeled_traces.readers.labels.feedback import Feedback, Said, as_assessments
+from labeled_traces.readers.labels.mlflow import NO_PERSON, label
 from labeled_traces.readers.mending.repair import mend_value
 from labeled_traces.readers.report import ReadOptions
 from labeled_traces.trace import JSON, Trace

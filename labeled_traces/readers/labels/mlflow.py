@@ -32,6 +32,7 @@ PREFIX = "gpa_"
 """Begins the names of all that judges and people say in MLflow."""
 ERROR = "error"
 NO_ERROR = "none"
+NO_PERSON = "feedback that no person gave, not read as a label"
 _SOURCES = ("HUMAN", "LLM_JUDGE", "AI_JUDGE", "CODE")
 _SAYS = {"feedback", "expectation", "issue"}
 _MARK = re.compile(r"\s*\[\s*([0-9a-fA-F]{16}|low|medium|high)\s*\]\s*", re.IGNORECASE)
@@ -46,6 +47,9 @@ def label(
     said = [row for row in assessments if _is_valid_human(row) and str(row.get("assessment_id")) not in overridden]
     unknown = [row for row in assessments if str(get(row, "source", "source_type")) not in _SOURCES]
     options.report.add("assessment of an unknown source, not read", where, len(unknown))
+    others = [row for row in assessments if get(row, "source", "source_type") in _SOURCES[1:] and "feedback" in row]
+    for row in others:
+        options.report.add(NO_PERSON, f"{where}: {row.get('assessment_name')!r}")
     empty = [row for row in assessments if not _SAYS & row.keys()]
     options.report.add("assessment without feedback, expectation or issue, not read", where, len(empty))
     said.sort(key=lambda row: _time(row) or 0.0)

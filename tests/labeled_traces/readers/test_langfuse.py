@@ -9,7 +9,8 @@ import pytest
 
 from labeled_traces.dataset import Dataset
 from labeled_traces.readers import read, sniff
-from labeled_traces.readers.labels.feedback import NO_CATEGORY, NO_PERSON
+from labeled_traces.readers.labels.feedback import NO_CATEGORY
+from labeled_traces.readers.labels.mlflow import NO_PERSON
 from labeled_traces.readers.report import ReadReport
 from labeled_traces.trace import JSON, TraceError
 

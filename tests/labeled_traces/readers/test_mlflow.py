@@ -138,6 +138,7 @@ def test_only_valid_words_of_people_count(options: ReadOptions) -> None:
         options,
     )
     assert (row.errors, row.scores, row.clean) == ((), (), "unknown")
+    assert options.report.counts["feedback that no person gave, not read as a label"] == 2
 
 
 def test_a_rater_who_changes_their_mind_is_heard_last(options: ReadOptions) -> None:

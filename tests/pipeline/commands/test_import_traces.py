@@ -154,7 +154,8 @@ def test_the_help_names_every_format_and_every_column(capsys: pytest.CaptureFixt
     formats, labels = shown.partition("formats (--format NAME")[2].split("A table of labels has")
     words = set(re.findall(r"\w+", formats))
     assert words >= READERS.keys()
-    assert set(re.findall(r"\w+", labels)) >= FIELDS.keys()
+    for name, others in FIELDS.items():
+        assert re.search(rf"^  {name} +{', '.join(others)}$", labels, re.MULTILINE), "as they are recognised"
     for part in ("Parquet", *(str(impact).lower() for impact in Impact)):
         assert part in shown
 

@@ -50,6 +50,10 @@ def test_nothing_to_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     for rows, said in (
         ([run_of("t")], "nobody has labelled: there is nothing to compare"),
         ([run_of("t", raters=("ann",))], "one rater alone: there is nothing to compare"),
+        (
+            [run_of("t", ErrorLabel("a", ("tool_calling",), "c", Impact.LOW))],
+            "Labels that name no rater count as those of one. To tell raters apart: a column `rater`",
+        ),
         ([run_of("t", raters=("ann",)), run_of("u", raters=("bob",))], "two or more have labelled, but no trace twice"),
     ):
         assert main(["raters", saved(tmp_path / "data.jsonl", *rows), "--json"]) == 0

@@ -79,7 +79,7 @@ def test_a_good_trace_has_no_warning() -> None:
         ),
         (
             contents(*GOOD, scores=(ScoreLabel("tool_calling", 1),)),
-            "score below the best without an error label",
+            "score below the best, and no error that somebody marked",
             "trace t1, tool_calling has 1",
         ),
         (

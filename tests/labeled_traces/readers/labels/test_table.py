@@ -145,6 +145,15 @@ def test_labels_that_join_no_span_are_kept_and_all_listed(folder: Path) -> None:
     assert report.unjoined[3]["where"] == f"{folder / 'labels.jsonl'}, line 4"
 
 
+def test_what_is_wrong_with_labels_is_not_about_one_of_the_files(folder: Path) -> None:
+    (folder / "more.jsonl").write_bytes((folder / "data.jsonl").read_bytes())
+    for wrong in ({"trace_id": "gone"}, {"impact": "severe"}):
+        (folder / "labels.jsonl").write_text(json.dumps({"trace_id": A, "dimension": "TC", **wrong}))
+        with pytest.raises(TraceError) as raised:
+            read([folder / "data.jsonl", folder / "more.jsonl"], labels=folder / "labels.jsonl")
+        assert "other file" not in str(raised.value)
+
+
 def test_labels_of_unknown_traces_are_refused_or_counted(folder: Path) -> None:
     rows = [{"trace_id": name, "dimension": "TC"} for name in (A, "gone", "gone", "lost")]
     with pytest.raises(TraceError, match=r"line 2: labels of 'gone', .* \(3 such labels, of 2 ids\).*--allow-missing"):
