@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from labeled_traces.json_values import decoded
+from labeled_traces.names import did_you_mean
 from labeled_traces.same_trace import TwiceError
 from labeled_traces.taxonomy import Taxonomy
 from labeled_traces.trace import JSON, TraceError
@@ -132,5 +133,6 @@ class ReadOptions:
         found = self.taxonomy.find(name)
         if found is None:
             self.report.unmapped[name] += 1
-            self.report.add("category that the taxonomy does not have, so of no dimension", f"{where}: {name!r}")
+            said = f"{name!r}{did_you_mean(name, self.taxonomy.dimensions)} in {self.taxonomy.name!r}"
+            self.report.add("category that the taxonomy does not have, so of no dimension", f"{where}: {said}")
         return found or name

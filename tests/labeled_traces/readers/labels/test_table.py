@@ -445,3 +445,9 @@ def test_labels_of_the_traces_own_format_may_stand_beside_a_table(tmp_path: Path
     assert ([error.rater for error in row.errors], row.raters) == (["ann"], ("ann", "bob"))
     with pytest.raises(TraceError, match="no label file is a table"):
         read(tmp_path / "trace.json", labels=tmp_path / "said.json", table=TableForm(steps_from=0))
+
+
+def test_a_misspelt_category_is_told_with_what_was_meant_and_the_taxonomy_in_use(folder: Path) -> None:
+    _, report = with_labels(folder, [{"trace_id": A, "category": "Gaol Deviation"}])
+    (said,) = report.examples["category that the taxonomy does not have, so of no dimension"]
+    assert said.endswith("line 1: 'Gaol Deviation' (did you mean `Goal Deviation`?) in 'trail'")
