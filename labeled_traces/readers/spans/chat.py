@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from labeled_traces.dataset import LabeledTrace
 from labeled_traces.json_values import rows_of
@@ -23,6 +24,8 @@ _ASKED = re.compile(r"\(->\s*(.+?)\s*\)")
 """In a speaker's name: whom it asks, as `Orchestrator (-> WebSurfer)`."""
 _PEOPLE = ("human", "user")
 _TERMINAL = "computerterminal"
+_Calls: TypeAlias = dict[str, tuple[str, Mapping[str, JSON]]]
+"""Id of a call -> the span that made it, and the call."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ def chat_spans(messages: JSON, field: str, where: str, options: ReadOptions, too
             f"{where}, {field}: is {type(messages).__name__} or empty: accepted is a list of chat messages"
         )
     spans: list[Span] = []
-    calls: dict[str, tuple[str, Mapping[str, JSON]]] = {}
+    calls: _Calls = {}
     given = {"messages": [], "tools": mend_value(tools, f"{where}, tools", options)} if tools else None
     for index, raw in enumerate(messages):
         place = f"{where}, {field}[{index}]"
@@ -169,13 +172,7 @@ def text(message: Mapping[str, JSON]) -> JSON:
     return content
 
 
-def _assistant(
-    span_id: str,
-    message: Mapping[str, JSON],
-    calls: dict[str, tuple[str, Mapping[str, JSON]]],
-    place: str,
-    options: ReadOptions,
-) -> Span:
+def _assistant(span_id: str, message: Mapping[str, JSON], calls: _Calls, place: str, options: ReadOptions) -> Span:
     answer: dict[str, JSON] = {"role": "assistant", "content": text(message)}
     asked = []
     for call in map(call_of, rows_of(message.get("tool_calls"))):
@@ -186,13 +183,7 @@ def _assistant(
     return Span(span_id, ROOT, "assistant", SpanKind.LLM, outputs={"messages": [answer]})
 
 
-def _tool(
-    span_id: str,
-    message: Mapping[str, JSON],
-    calls: Mapping[str, tuple[str, Mapping[str, JSON]]],
-    place: str,
-    options: ReadOptions,
-) -> Span:
+def _tool(span_id: str, message: Mapping[str, JSON], calls: _Calls, place: str, options: ReadOptions) -> Span:
     parent, call = calls.get(str(message.get("tool_call_id")), (ROOT, {}))
     if not call:
         options.report.add("tool result without its call", place)

@@ -151,35 +151,14 @@ def test_an_experiment_with_other_traces_is_refused(mlflow_server: str, data: Pa
     from mlflow import MlflowClient
 
     MlflowClient(tracking_uri=mlflow_server).create_experiment("production")
-    code, said = command("export", data, "--tracking-uri", mlflow_server, "--experiment", "production")
+    where, out = ("--tracking-uri", mlflow_server, "--experiment"), data.with_name("o.jsonl")
+    code, said = command("export", data, *where, "production")
     assert code == 2
     assert "is there and not for labelling" in said["error"]["message"]
-    code, said = command(
-        *(
-            "import",
-            data,
-            "--tracking-uri",
-            mlflow_server,
-            "--experiment",
-            "production",
-            "--out",
-            data.with_name("o.jsonl"),
-        )
-    )
+    code, said = command("import", data, *where, "production", "--out", out)
     assert code == 2
     assert "has none of the 3 traces of this data: accepted is the experiment that" in said["error"]["message"]
-    code, said = command(
-        *(
-            "import",
-            data,
-            "--tracking-uri",
-            mlflow_server,
-            "--experiment",
-            "produktion",
-            "--out",
-            data.with_name("o.jsonl"),
-        )
-    )
+    code, said = command("import", data, *where, "produktion", "--out", out)
     assert "no experiment 'produktion' (did you mean `production`?)" in said["error"]["message"]
 
 
